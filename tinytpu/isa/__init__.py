@@ -1,0 +1,1 @@
+"""The instruction set: table, encoding, reference semantics, latencies and faults."""

@@ -1,0 +1,245 @@
+"""The instruction set as data: one row per operation, the single source for assembler, disassembler,
+simulator, RTL decoder, compiler and the reference page.
+
+An operation sits in a *slot*; a group holds at most one operation per slot and at most `Config.GROUP`
+operations. All of a group's operands are read before any of its results is written. `operands` lists
+what the assembly text shows, in order, as `KIND` strings:
+
+    vd va vb vc        vector register in field d, a, b, c (vd is the result; vs is data to store, in d)
+    sd sa sb sc        scalar register in field d, a, b, c
+    pd pa              PSUM bucket in field d (result) or a; pm is a bucket in d that is read and written
+    b                  flexible: vector register, scalar register or immediate (fields bkind, b / imm)
+    k                  flexible without the vector: scalar register or immediate
+    imm                32-bit immediate
+    to                 branch target: word index within the program (field imm)
+    mem mem2 memx      memory operand: contiguous, 2-D strided, gathered; carries element type and mask
+    dma                six scalar registers: c, c2 (VMEM address, pitch), a, r (HBM address, pitch), d (bytes per row), x (rows)
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from . import semantics as sem
+
+
+@dataclass(frozen=True)
+class Op:
+  """One operation.
+
+  Attributes:
+    name: mnemonic. code: 8-bit operation code. slot: engine slot, a key of `SLOTS`.
+    operands: operand kinds in the order of the assembly text.
+    timing: name of a constant of `isa.timing` (result latency), or "" where no register is written.
+    doc: semantics in words; a, b, c are the operands, i the sublane, j the lane.
+    ref: per-lane (or scalar) reference function on 32-bit words, of the operands that the slot's
+      datapath takes (a, b, c in that order, as many as it has parameters); None for memory, control
+      and cross-lane operations, whose semantics need more than one element.
+  """
+  name: str
+  code: int
+  slot: str
+  operands: tuple[str, ...]
+  timing: str
+  doc: str
+  ref: Callable[..., int] | None = None
+
+  @property
+  def swappable(self) -> bool:
+    """Whether the a and b operands may change places (field swap)."""
+    return "b" in self.operands and "va" in self.operands or "k" in self.operands and "sa" in self.operands
+
+
+class Access(NamedTuple):
+  """A register touched by an operation: file "v", "s" or "p", and the field that holds its number."""
+  file: str
+  field: str
+
+
+SLOTS = {
+  "C": "control: loops, branches, waits, halt",
+  "S": "scalar ALU",
+  "V": "vector ALU",
+  "X": "cross-lane unit and matrix unit",
+  "L": "VMEM load",
+  "T": "VMEM store, direct HBM access, DMA",
+}
+
+_ROWS: list[Op] = []
+
+
+def _op(name: str, code: int, slot: str, operands: str, timing: str, doc: str, ref: Callable[..., int] | None = None) -> None:
+  _ROWS.append(Op(name, code, slot, tuple(operands.split()), timing, doc, ref))
+
+
+# -- control (0x00 stays illegal, so that empty memory faults) ----------------------------------------
+_op("nop", 0x01, "", "", "", "nothing; fills a packet, takes no slot")
+_op("halt", 0x02, "C", "", "", "end the program when everything outstanding has finished")
+_op("trap", 0x03, "C", "imm", "", "fault TRAP with info = imm")
+_op("jmp", 0x04, "C", "to", "", "go to `to`")
+_op("beq", 0x05, "C", "sa sc to", "", "go to `to` if a == c")
+_op("bne", 0x06, "C", "sa sc to", "", "go to `to` if a != c")
+_op("blt", 0x07, "C", "sa sc to", "", "go to `to` if a < c, signed")
+_op("bge", 0x08, "C", "sa sc to", "", "go to `to` if a >= c, signed")
+_op("bltu", 0x09, "C", "sa sc to", "", "go to `to` if a < c, unsigned")
+_op("bgeu", 0x0A, "C", "sa sc to", "", "go to `to` if a >= c, unsigned")
+_op("loop", 0x0B, "C", "sa to", "", "if a > 0 (signed): push (next group, a) on the loop stack; else go to `to`")
+_op("lend", 0x0C, "C", "", "", "innermost loop: count down; if passes remain go to its start, else pop it")
+_op("fence", 0x0D, "C", "", "", "wait until every direct HBM store has reached memory and every direct HBM load has returned")
+_op("dwaiti", 0x0E, "C", "imm", "", "wait until at most imm inbound (HBM to VMEM) DMA transfers are unfinished")
+_op("dwaito", 0x0F, "C", "imm", "", "wait until at most imm outbound (VMEM to HBM) DMA transfers are unfinished")
+
+# -- scalar ALU ---------------------------------------------------------------------------------------
+for _i, (_n, _d, _f) in enumerate((
+    ("sadd", "a + b", sem.add), ("ssub", "a - b", sem.sub), ("sand", "a & b", sem.and_), ("sor", "a | b", sem.or_),
+    ("sxor", "a ^ b", sem.xor), ("sshl", "a << (b mod 32)", sem.shl), ("sshr", "a >> (b mod 32), logical", sem.shr),
+    ("ssar", "a >> (b mod 32), arithmetic", sem.sar), ("smin", "smaller of a, b, signed", sem.min_),
+    ("smax", "larger of a, b, signed", sem.max_), ("sminu", "smaller of a, b, unsigned", sem.minu),
+    ("smaxu", "larger of a, b, unsigned", sem.maxu), ("slt", "1 if a < b, signed, else 0", sem.lt),
+    ("sltu", "1 if a < b, unsigned, else 0", sem.ltu), ("seq", "1 if a == b else 0", sem.eq), ("sne", "1 if a != b else 0", sem.ne))):
+  _op(_n, 0x20 + _i, "S", "sd sa k", "SCALAR", _d, _f)
+_op("ssel", 0x30, "S", "sd sa k sc", "SCALAR", "b if a != 0 else c", sem.sel)
+_op("scyc", 0x31, "S", "sd", "SCALAR", "cycles since launch, at issue")
+_op("smul", 0x32, "S", "sd sa k", "SMUL", "a * b, low 32 bits", sem.mul)
+_DIVS = (("div", "a / b, rounded toward zero; x / 0 = -1", sem.div), ("rem", "remainder of div, sign of a; x rem 0 = x", sem.rem),
+         ("divu", "a / b, unsigned; x / 0 = 2^32 - 1", sem.divu), ("remu", "remainder of divu; x rem 0 = x", sem.remu),
+         ("fldiv", "a / b, rounded down; x / 0 = -1", sem.fldiv), ("flmod", "modulo of fldiv, sign of b; x mod 0 = x", sem.flmod))
+for _i, (_n, _d, _f) in enumerate(_DIVS):
+  _op("s" + _n, 0x38 + _i, "S", "sd sa k", "DIV", _d, _f)
+
+# -- vector ALU, integer ------------------------------------------------------------------------------
+for _i, (_n, _d, _f) in enumerate((
+    ("vadd", "a + b", sem.add), ("vsub", "a - b", sem.sub), ("vand", "a & b", sem.and_), ("vor", "a | b", sem.or_),
+    ("vxor", "a ^ b", sem.xor), ("vshl", "a << (b mod 32)", sem.shl), ("vshr", "a >> (b mod 32), logical", sem.shr),
+    ("vsar", "a >> (b mod 32), arithmetic", sem.sar), ("vmin", "smaller of a, b, signed", sem.min_),
+    ("vmax", "larger of a, b, signed", sem.max_), ("vminu", "smaller of a, b, unsigned", sem.minu),
+    ("vmaxu", "larger of a, b, unsigned", sem.maxu), ("vlt", "1 if a < b, signed, else 0", sem.lt),
+    ("vltu", "1 if a < b, unsigned, else 0", sem.ltu), ("veq", "1 if a == b else 0", sem.eq), ("vne", "1 if a != b else 0", sem.ne))):
+  _op(_n, 0x50 + _i, "V", "vd va b", "ALU", _d, _f)
+_op("vsel", 0x60, "V", "vd va b vc", "ALU", "b if a != 0 else c (with swap: c if a != 0 else b)", sem.sel)
+_op("vmov", 0x61, "V", "vd b", "ALU", "b", sem.mov)
+_op("vlid", 0x62, "V", "vd", "ALU", "element index: sublane * lanes + lane")
+_op("vmul", 0x63, "V", "vd va b", "IMUL", "a * b, low 32 bits", sem.mul)
+for _i, (_n, _d, _f) in enumerate(_DIVS):
+  _op("v" + _n, 0x68 + _i, "V", "vd va b", "DIV", _d, _f)
+
+# -- vector ALU, float32 ------------------------------------------------------------------------------
+for _i, (_n, _d, _f) in enumerate((
+    ("vflt", "1 if a < b else 0; false if unordered", sem.flt), ("vfle", "1 if a <= b else 0; false if unordered", sem.fle),
+    ("vfeq", "1 if a == b else 0; false if unordered", sem.feq), ("vfne", "1 if a != b else 0; true if unordered", sem.fne),
+    ("vfmax", "IEEE 754-2019 maximum: NaN if either is, +0 above -0", sem.fmax), ("vfmin", "IEEE 754-2019 minimum: NaN if either is, -0 below +0", sem.fmin))):
+  _op(_n, 0x90 + _i, "V", "vd va b", "ALU", _d, _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("vf2h", "float32 to float16 bits, to nearest even", sem.f2h), ("vh2f", "float16 bits (low half) to float32", sem.h2f),
+    ("vf2b", "float32 to bfloat16 bits, to nearest even", sem.f2b), ("vb2f", "bfloat16 bits (low half) to float32", sem.b2f),
+    ("vroundh", "float32 rounded to a float16 value", sem.roundh), ("vroundb", "float32 rounded to a bfloat16 value", sem.roundb))):
+  _op(_n, 0x98 + _i, "V", "vd va", "ALU", _d, _f)
+for _i, (_n, _d, _f) in enumerate((("vfadd", "a + b", sem.fadd), ("vfsub", "a - b", sem.fsub), ("vfmul", "a * b", sem.fmul))):
+  _op(_n, 0xA0 + _i, "V", "vd va b", "FLOAT", _d, _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("vi2f", "int32 to float32", sem.i2f), ("vu2f", "uint32 to float32", sem.u2f),
+    ("vf2i", "float32 to int32, toward zero, saturating, NaN to 0", sem.f2i),
+    ("vf2u", "float32 to uint32, toward zero, saturating, NaN to 0", sem.f2u),
+    ("vftrunc", "float32 rounded to an integral float32, toward zero", sem.ftrunc))):
+  _op(_n, 0xA4 + _i, "V", "vd va", "FLOAT", _d, _f)
+_op("vfdiv", 0xAC, "V", "vd va b", "DIV", "a / b", sem.fdiv)
+_op("vfrcp", 0xAD, "V", "vd va", "DIV", "1 / a", sem.frcp)
+_op("vfsqrt", 0xAE, "V", "vd va", "DIV", "square root of a; -0 for -0, NaN below", sem.fsqrt)
+
+# -- cross-lane ---------------------------------------------------------------------------------------
+_op("xbcr", 0xC0, "X", "vd va k", "XLU", "d[i][j] = a[k mod sublanes][j]: one sublane to all")
+_op("xbcc", 0xC1, "X", "vd va k", "XLU", "d[i][j] = a[i][k mod lanes]: one lane to all")
+_op("xbce", 0xC2, "X", "vd va k", "XLU", "d[e] = a[k mod width]: one element to all")
+_op("xtr", 0xC3, "X", "vd va", "XLU", "d[i][j] = a[j][i]: transpose")
+_op("xrot", 0xC4, "X", "vd va k", "XLU", "d[e] = a[(e + k) mod width]: rotate the flattened tile")
+_op("xperm", 0xC5, "X", "vd va vb", "XLU", "d[e] = a[b[e] mod width]: general permute")
+_op("xtos", 0xC8, "X", "sd va k", "X2S", "scalar d = a[k mod width]")
+_op("xany", 0xC9, "X", "sd va", "X2S", "scalar d = 1 if any element of a != 0 else 0")
+_op("xall", 0xCA, "X", "sd va", "X2S", "scalar d = 1 if every element of a != 0 else 0")
+
+# -- matrix unit --------------------------------------------------------------------------------------
+_MMF = "float32 matrix step: d[i][j] = {c} + (((p0 + p1) + (p2 + p3)) [+ next four ...]), pk = a[i][k] * b[k][j], each rounded"
+_MMI = "int8 matrix step: d[i][j] = {c} + sum over k and the four signed bytes n of a[i][k].n * b[k][j].n, modulo 2^32"
+_op("mmf", 0xD0, "X", "pm va vb", "MM", _MMF.format(c="d[i][j]"))
+_op("mmfz", 0xD1, "X", "pd va vb", "MM", _MMF.format(c="+0"))
+_op("mmi", 0xD2, "X", "pm va vb", "MM", _MMI.format(c="d[i][j]"))
+_op("mmiz", 0xD3, "X", "pd va vb", "MM", _MMI.format(c="0"))
+_op("ppop", 0xD8, "X", "vd pa", "PPOP", "d = bucket a")
+_op("ppush", 0xD9, "X", "pd va", "ALU", "bucket d = a")
+
+# -- memory -------------------------------------------------------------------------------------------
+_ADDR = {
+  "mem": "element e at a + size * (x + off + e)",
+  "mem2": "element (i, j) at a + size * (x + off + i * r + j * c2)",
+  "memx": "element e at a + size * (x + off + index[e])",
+}
+for _i, (_m, _k) in enumerate((("", "mem"), ("2", "mem2"), ("x", "memx"))):
+  _op("vld" + _m, 0xE0 + _i, "L", f"vd {_k}", "LOAD", f"load from VMEM: {_ADDR[_k]}; 0 where masked off")
+  _op("vst" + _m, 0xE8 + _i, "T", f"vs {_k}", "", f"store to VMEM: {_ADDR[_k]}; on equal addresses the highest element wins")
+  _op("hld" + _m, 0xF0 + _i, "T", f"vd {_k}", "HBM_ISSUE", f"load from HBM: {_ADDR[_k]}; 0 where masked off")
+  _op("hst" + _m, 0xF4 + _i, "T", f"vs {_k}", "", f"store to HBM: {_ADDR[_k]}; on equal addresses the highest element wins")
+_op("dmai", 0xF8, "T", "dma", "", "start an inbound transfer HBM to VMEM, row by row; returns at once, see dwaiti")
+_op("dmao", 0xF9, "T", "dma", "", "start an outbound transfer VMEM to HBM, row by row; returns at once, see dwaito")
+
+OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
+
+_KIND_ACCESS: dict[str, tuple[tuple[Access, ...], tuple[Access, ...]]] = {  # kind: (reads, writes)
+  "vd": ((), (Access("v", "d"),)), "sd": ((), (Access("s", "d"),)), "pd": ((), (Access("p", "d"),)),
+  "pm": ((Access("p", "d"),), (Access("p", "d"),)), "pa": ((Access("p", "a"),), ()), "vs": ((Access("v", "d"),), ()),
+  "va": ((Access("v", "a"),), ()), "vb": ((Access("v", "b"),), ()), "vc": ((Access("v", "c"),), ()),
+  "sa": ((Access("s", "a"),), ()), "sb": ((Access("s", "b"),), ()), "sc": ((Access("s", "c"),), ()),
+  "b": ((), ()), "k": ((), ()), "imm": ((), ()), "to": ((), ()),  # b and k: by bkind, see encoding
+  "mem": ((Access("s", "a"), Access("s", "x")), ()),
+  "mem2": ((Access("s", "a"), Access("s", "x"), Access("s", "r"), Access("s", "c2")), ()),
+  "memx": ((Access("s", "a"), Access("s", "x"), Access("v", "r")), ()),
+  "dma": (tuple(Access("s", f) for f in ("c", "c2", "a", "r", "d", "x")), ()),
+}
+
+
+def reads(op: Op, bkind: int = 2, masked: bool = False) -> tuple[Access, ...]:
+  """Registers that `op` reads, given its `bkind` field (encoding.BKind) and whether it is masked (register in c)."""
+  out = tuple(a for kind in op.operands for a in _KIND_ACCESS[kind][0])
+  if ("b" in op.operands or "k" in op.operands) and bkind != 2:
+    out += (Access("v" if bkind == 0 else "s", "b"),)
+  return out + ((Access("v", "c"),) if masked and is_memory(op) else ())
+
+
+def writes(op: Op) -> tuple[Access, ...]:
+  """Registers that `op` writes."""
+  return tuple(a for kind in op.operands for a in _KIND_ACCESS[kind][1])
+
+
+def is_memory(op: Op) -> bool:
+  """Whether `op` has a memory operand (and so an element type and a mask)."""
+  return any(k in ("mem", "mem2", "memx") for k in op.operands)
+
+
+def check_table(rows: list[Op] | None = None) -> None:
+  """Check the table itself.
+
+  Raises:
+    ValueError: names, codes or references that clash, codes out of range, unknown slots, kinds or timings.
+  """
+  from . import timing
+  rows = _ROWS if rows is None else rows
+  seen: dict[object, str] = {}
+  for op in rows:
+    for key in (op.name, op.code):
+      if key in seen:
+        raise ValueError(f"{op.name}: {key!r} is taken by {seen[key]}")
+      seen[key] = op.name
+    if not 0 < op.code < 256:
+      raise ValueError(f"{op.name}: code {op.code:#x} is not 1 to 255")
+    if op.slot not in SLOTS and op.name != "nop":
+      raise ValueError(f"{op.name}: unknown slot {op.slot!r}")
+    if unknown := [k for k in op.operands if k not in _KIND_ACCESS]:
+      raise ValueError(f"{op.name}: unknown operand kind {unknown[0]!r}")
+    if op.timing and not isinstance(getattr(timing, op.timing, None), int):
+      raise ValueError(f"{op.name}: unknown timing {op.timing!r}")
+    if bool(writes(op)) != bool(op.timing):
+      raise ValueError(f"{op.name}: a result needs a latency, and no result none")
+
+
+check_table()

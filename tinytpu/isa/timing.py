@@ -1,0 +1,24 @@
+"""Latencies in cycles: an operation that issues in cycle t has its result readable by a group that
+issues in cycle t + latency. docs/timing.md tells the whole contract; RTL and simulator read these."""
+from __future__ import annotations
+
+from ..config import Config
+
+SCALAR = 1   # scalar ALU
+SMUL = 3     # scalar multiply
+X2S = 3      # tile element or flag to a scalar register
+ALU = 2      # vector integer ALU, compare, select, move
+IMUL = 3     # vector integer multiply
+FLOAT = 4    # float add, multiply and conversions
+DIV = 38     # integer divide and remainder, float divide, reciprocal, square root; not pipelined
+XLU = 2      # cross-lane moves
+PPOP = 2     # read of a PSUM bucket
+LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)
+MM = 24      # matrix step: its bucket may be read or written this many cycles later
+MM_II = 4    # a matrix step starts every so many cycles
+HBM_ISSUE = 2   # direct HBM load: HBM_ISSUE + n + hbm_latency cycles, n = lines touched (at least 1)
+
+
+def refill(config: Config) -> int:
+  """Cycles that the front end waits for a block which is not in the instruction buffer."""
+  return config.hbm_latency + config.ibuf_block_lines + 2
