@@ -185,8 +185,7 @@ GENERATED = (
     Waiver("EOFNEWLINE", "generated text"),
     Waiver("VARHIDDEN", "names come from the Python source and are scoped there"),
     Waiver("PROCASSINIT", "registers start from their initial value, as an FPGA loads it"),
-    Waiver("UNUSEDSIGNAL", "a temporary's carry is dropped by the assignment that follows", "*'$*"),
-    Waiver("UNUSEDSIGNAL", "a domain without reset registers still has its reset port", "*: 'rst'"),
+    Waiver("UNUSEDSIGNAL", "Amaranth connects users of a named slice or carry to its driver, past the name"),
 )
 """Waivers that hold for every design, because of how the Verilog is made."""
 

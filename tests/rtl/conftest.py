@@ -1,0 +1,15 @@
+"""Operands for tests of the float units: every special class against every other, then mixed random distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SPECIALS = np.array(
+    [0x00000000, 0x00000001, 0x00000002, 0x007FFFFE, 0x007FFFFF, 0x00800000, 0x00800001, 0x00FFFFFF, 0x01000000]
+    + [0x33800000, 0x33FFFFFF, 0x34000000, 0x34000001, 0x3EFFFFFF, 0x3F000000, 0x3F000001, 0x3F7FFFFF, 0x3F800000]
+    + [0x3F800001, 0x3FC00000, 0x40000000, 0x40490FDB, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x4B000000, 0x4B7FFFFF]
+    + [0x4B800000, 0x4EFFFFFF, 0x4F000000, 0x4F7FFFFF, 0x4F800000, 0x7F000000, 0x7F7FFFFE, 0x7F7FFFFF, 0x7F800000]
+    + [0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF],
+    np.uint32,
+)
+SPECIALS = np.concatenate([SPECIALS, SPECIALS | np.uint32(1 << 31)])
