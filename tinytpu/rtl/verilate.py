@@ -186,6 +186,8 @@ GENERATED = (
     Waiver("VARHIDDEN", "names come from the Python source and are scoped there"),
     Waiver("PROCASSINIT", "registers start from their initial value, as an FPGA loads it"),
     Waiver("UNUSEDSIGNAL", "Amaranth connects users of a named slice or carry to its driver, past the name"),
+    Waiver("WIDTHEXPAND", "Yosys writes operands without the zeros that Verilog extends them with"),
+    Waiver("WIDTHTRUNC", "Yosys writes `!` for a comparison of all bits with zero", "*LOGNOT*"),
 )
 """Waivers that hold for every design, because of how the Verilog is made."""
 
