@@ -6,6 +6,7 @@ the field names: bytes, words (32 bits), cycles.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 class ConfigError(ValueError):
@@ -89,7 +90,7 @@ class Config:
 PRESETS: dict[str, Config] = {"4x4": Config()}
 
 
-def preset(name: str, **changes: int) -> Config:
+def preset(name: str, **changes: Any) -> Config:
   """The preset called `name`, with fields replaced by `changes`.
 
   Raises:

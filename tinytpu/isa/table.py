@@ -47,7 +47,7 @@ class Op:
 
   @property
   def swappable(self) -> bool:
-    """Whether the a and b operands may change places (field swap)."""
+    """Whether operands may change places (field swap): a and b, or, of the selects, b and c."""
     return "b" in self.operands and "va" in self.operands or "k" in self.operands and "sa" in self.operands
 
 
@@ -72,6 +72,8 @@ _ROWS: list[Op] = []
 def _op(name: str, code: int, slot: str, operands: str, timing: str, doc: str, ref: Callable[..., int] | None = None) -> None:
   _ROWS.append(Op(name, code, slot, tuple(operands.split()), timing, doc, ref))
 
+
+_f: Callable[..., int]
 
 # -- control (0x00 stays illegal, so that empty memory faults) ----------------------------------------
 _op("nop", 0x01, "", "", "", "nothing; fills a packet, takes no slot")
@@ -99,7 +101,7 @@ for _i, (_n, _d, _f) in enumerate((
     ("smaxu", "larger of a, b, unsigned", sem.maxu), ("slt", "1 if a < b, signed, else 0", sem.lt),
     ("sltu", "1 if a < b, unsigned, else 0", sem.ltu), ("seq", "1 if a == b else 0", sem.eq), ("sne", "1 if a != b else 0", sem.ne))):
   _op(_n, 0x20 + _i, "S", "sd sa k", "SCALAR", _d, _f)
-_op("ssel", 0x30, "S", "sd sa k sc", "SCALAR", "b if a != 0 else c", sem.sel)
+_op("ssel", 0x30, "S", "sd sa k sc", "SCALAR", "b if a != 0 else c (with swap: c if a != 0 else b)", sem.sel)
 _op("scyc", 0x31, "S", "sd", "SCALAR", "cycles since launch, at issue")
 _op("smul", 0x32, "S", "sd sa k", "SMUL", "a * b, low 32 bits", sem.mul)
 _DIVS = (("div", "a / b, rounded toward zero; x / 0 = -1", sem.div), ("rem", "remainder of div, sign of a; x rem 0 = x", sem.rem),
