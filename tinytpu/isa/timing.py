@@ -10,11 +10,11 @@ X2S = 3      # tile element or flag to a scalar register
 ALU = 2      # vector integer ALU, compare, select, move
 IMUL = 3     # vector integer multiply
 FLOAT = 4    # float add, multiply and conversions
-DIV = 38     # integer divide and remainder, float divide, reciprocal, square root; not pipelined
+DIV = 37     # integer divide and remainder, float divide, reciprocal, square root; not pipelined
 XLU = 2      # cross-lane moves
 PPOP = 2     # read of a PSUM bucket
 LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)
-MM = 24      # matrix step: its bucket may be read or written this many cycles later
+MM = 19      # matrix step: its bucket may be read or written this many cycles later
 MM_II = 4    # a matrix step starts every so many cycles
 HBM_ISSUE = 2   # direct HBM load: HBM_ISSUE + n + hbm_latency cycles, n = lines touched (at least 1)
 
