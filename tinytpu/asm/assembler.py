@@ -47,8 +47,8 @@ class _Assembler:
     try:
       words = pack(self.groups)
     except EncodeError as error:
-      line, column, length = self.places[error.group or 0][min(error.position or 0, len(self.places[error.group or 0]) - 1)]
-      raise self._error(str(error), line, column, length) from None
+      places = self.places[error.group or 0]
+      raise self._error(str(error), *places[min(error.position or 0, len(places) - 1)]) from None
     return Program(words, self.name or "kernel", tuple(self.args[n] for n in sorted(self.args)), self.vmem or 0, self.config.name,
                    self.text if keep_source else None)
 
@@ -105,7 +105,7 @@ class _Assembler:
       if len(words) != 1 or not words[0].isdecimal():
         raise bad
       if (vmem := int(words[0])) > self.config.vmem_bytes:
-        raise self._error(f"{vmem} bytes of VMEM asked for, preset {self.config.name} has {self.config.vmem_bytes}", number, column, len(name))
+        raise self._error(f"{vmem} bytes of VMEM asked for, {self.config.name} has {self.config.vmem_bytes}", number, column, len(name))
       self.vmem = vmem
     else:
       kinds = {kind.name.lower(): kind for kind in ArgKind}
@@ -115,7 +115,7 @@ class _Assembler:
 
   def _arg(self, number: int, column: int, length: int, register: int, kind: ArgKind, value: str) -> None:
     if register >= ARG_REGISTERS:
-      raise self._error(f"argument {register}: there are {ARG_REGISTERS} argument registers, 0 to {ARG_REGISTERS - 1}", number, column, length)
+      raise self._error(f"expected an argument register (0 to {ARG_REGISTERS - 1}), found {register}", number, column, length)
     if register in self.args:
       raise self._error(f"argument {register} is given twice", number, column, length)
     if kind != ArgKind.VAR and (not value.isdecimal() or int(value) > 0xFFFF):

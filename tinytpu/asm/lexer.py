@@ -8,7 +8,9 @@ from typing import NamedTuple
 from .errors import ParseError
 
 _TOKEN = re.compile(r"""
-    (?P<number> 0[xX][0-9a-fA-F]+\b | 0[bB][01]+\b | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? (?![\w.]) | \d+ (?: [eE][+-]?\d+ )? (?![\w.]) )
+    (?P<number> 0[xX][0-9a-fA-F]+\b | 0[bB][01]+\b
+              | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? (?![\w.])
+              | \d+ (?: [eE][+-]?\d+ )? (?![\w.]) )
   | (?P<name> \.?[A-Za-z_$][\w.$]* )
   | (?P<punct> [,:;\[\]+\-?@] )
   | (?P<space> \s+ )
@@ -46,7 +48,7 @@ def tokenize(text: str) -> list[Token]:
 
 def is_float(number: str) -> bool:
   """Whether a number token is a float literal: it has a point, or an exponent without being hexadecimal."""
-  return not number[:2].lower() in ("0x", "0b") and any(c in number for c in ".eE")
+  return number[:2].lower() not in ("0x", "0b") and any(c in number for c in ".eE")
 
 
 def float_bits(value: float) -> int:

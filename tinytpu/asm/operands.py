@@ -90,7 +90,8 @@ class _Reader:
       try:
         return float_bits(float(text))
       except OverflowError:
-        raise ParseError(f"{text} does not fit float32; write {text[:1] if negative else ''}inf for infinity", start.column, length) from None
+        infinity = "-inf" if negative else "inf"
+        raise ParseError(f"{text} does not fit float32; write {infinity} for infinity", start.column, length) from None
     value = int(text, 0) if token.text[:2].lower() in ("0x", "0b") else int(text)
     if not -(1 << 31) <= value < 1 << 32:
       raise ParseError(f"{text} does not fit 32 bits: expected {-(1 << 31)} to {(1 << 32) - 1}", start.column, length)
@@ -119,6 +120,7 @@ def parse_operation(text: str) -> Instr | Raw:
   if token.kind != "name":
     raise reader.fail("an operation", token)
   name, _, suffix = token.text.partition(".")
+  fields: dict[str, object]
   if name == "smov":
     op, fields = OPS["sadd"], {"a": 0, "d": reader.register("s")[1]}
     reader.expect(",")
@@ -158,8 +160,9 @@ def _raw(reader: _Reader) -> Raw:
 def _suffix_fields(op: Op, suffix: str, token: Token) -> dict[str, object]:
   if is_memory(op):
     if suffix not in TYPES:
-      found = f"found {suffix!r}" if suffix else "found none"
-      raise ParseError(f"{op.name} needs an element type ({', '.join(f'{op.name}.{t}' for t in TYPES)}), {found}", token.column, len(token.text))
+      names = ", ".join(f"{op.name}.{t}" for t in TYPES)
+      found = repr(suffix) if suffix else "none"
+      raise ParseError(f"{op.name} needs an element type ({names}), found {found}", token.column, len(token.text))
     return {"mtype": TYPES[suffix]}
   if suffix and not (suffix == SWAP_SUFFIX and op.swappable):
     raise ParseError(f"{op.name} takes no suffix, found {suffix!r}", token.column, len(token.text))

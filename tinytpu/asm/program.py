@@ -116,9 +116,10 @@ class Program:
       raise ContainerError(f"header at offset 0: not a TinyTPU program ({len(data)} bytes, starting with {data[:8]!r})")
     _, version, count, crc, isa = _HEADER.unpack_from(data)
     if version != VERSION:
-      raise ContainerError(f"header at offset 8: container version {version}, this TinyTPU reads version {VERSION}; assemble the program again")
+      raise ContainerError(f"header at offset 8: container version {version}, this TinyTPU reads {VERSION}; assemble it again")
     if isa != isa_hash():
-      raise ContainerError(f"header at offset 16: made for instruction set {isa.hex()[:8]}, this one is {isa_hash().hex()[:8]}; assemble the program again")
+      raise ContainerError(f"header at offset 16: made for instruction set {isa.hex()[:8]}, this one is {isa_hash().hex()[:8]}; "
+                           "assemble it again")
     sections = _sections(data, count)
     if crc != zlib.crc32(data[_CRC_FROM:]):
       raise ContainerError(f"header at offset 12: checksum does not match the {len(data)} bytes: the file is damaged")
@@ -138,9 +139,11 @@ class Program:
     """Every record in readable text: header, arguments, section sizes, disassembly with word indices."""
     from .disassembler import disassemble
     source = "none" if self.source is None else f"{len(self.source.encode())} bytes"
-    lines = [f"program    {self.name}", f"config     {self.config}", f"container  version {VERSION}, {len(self.to_bytes())} bytes",
-             f"ISA hash   {isa_hash().hex()}", f"VMEM       {self.vmem_bytes} bytes", f"code       {len(self.words)} words, "
-             f"{len(self.code_bytes())} bytes", f"source     {source}", f"arguments  {len(self.args)}"]
+    lines = [
+      f"program    {self.name}", f"config     {self.config}", f"container  version {VERSION}, {len(self.to_bytes())} bytes",
+      f"ISA hash   {isa_hash().hex()}", f"VMEM       {self.vmem_bytes} bytes",
+      f"code       {len(self.words)} words, {len(self.code_bytes())} bytes",
+      f"source     {source}", f"arguments  {len(self.args)}"]
     lines += [f"  s{Config.ARG_BASE + arg.register}  {_describe(arg)}" for arg in self.args]
     return "\n".join(lines) + "\n\n" + disassemble(self.words, addresses=True)
 
