@@ -22,129 +22,129 @@ from pathlib import Path
 Progress = Callable[[str, float], None]
 
 BASE_FLAGS = (
-    "-std=c++17",
-    "-fPIC",
-    "-fvisibility=hidden",  # one process loads many models: keep their symbols apart
-    "-fno-gnu-unique",  # the same, for template statics
-    "-fno-math-errno",
-    "-w",  # generated code
-    "-DVERILATOR=1",
-    "-DVL_TIME_CONTEXT",
-    '-DEXPORT=extern "C" __attribute__((visibility("default")))',
+  "-std=c++17",
+  "-fPIC",
+  "-fvisibility=hidden",  # one process loads many models: keep their symbols apart (and template statics, below)
+  "-fno-math-errno",
+  "-w",  # generated code
+  "-DVERILATOR=1",
+  "-DVL_TIME_CONTEXT",
+  '-DEXPORT=extern "C" __attribute__((visibility("default")))',
 )
 
 
 class RtlBuildError(RuntimeError):
-    """The RTL simulation could not be built; the message says what failed or what to install."""
+  """The RTL simulation could not be built; the message says what failed or what to install."""
 
 
 def find_compiler() -> list[str]:
-    """The C++ compiler as a command: $CXX, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
-    if cxx := os.environ.get("CXX"):
-        command = cxx.split()
-        if shutil.which(command[0]) is None:
-            raise RtlBuildError(f"CXX={cxx!r} names a compiler that is not on PATH; correct it or unset it")
-        return command
-    for name in ("g++", "clang++"):
-        if shutil.which(name):
-            return [name]
-    if find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "c++"]
-    raise RtlBuildError(
-        "the RTL engine needs a C++ compiler and found none: install g++ or clang++ with your system's packages, "
-        "or run `pip install ziglang`, or set CXX"
-    )
+  """The C++ compiler as a command: $CXX, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
+  if cxx := os.environ.get("CXX"):
+    command = cxx.split()
+    if shutil.which(command[0]) is None:
+      raise RtlBuildError(f"CXX={cxx!r} names a compiler that is not on PATH; correct it or unset it")
+    return command
+  for name in ("g++", "clang++"):
+    if shutil.which(name):
+      return [name]
+  if find_spec("ziglang"):
+    return [sys.executable, "-m", "ziglang", "c++"]
+  raise RtlBuildError(
+    "the RTL engine needs a C++ compiler and found none: install g++ or clang++ with your system's packages, "
+    "or run `pip install ziglang`, or set CXX"
+  )
 
 
 @cache
 def compiler_identity(command: tuple[str, ...]) -> str:
-    """First line of the compiler's version report, for cache keys."""
-    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    return " ".join(command[-2:]) + " " + result.stdout.partition("\n")[0]
+  """First line of the compiler's version report, for cache keys."""
+  result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+  return " ".join(command[-2:]) + " " + result.stdout.partition("\n")[0]
 
 
 def base_flags(command: Sequence[str]) -> list[str]:
-    """Flags for every translation unit, less those this compiler does not know."""
-    gnu = "g++" in Path(command[0]).name and "clang" not in command[0]
-    return [flag for flag in BASE_FLAGS if gnu or flag != "-fno-gnu-unique"]
+  """Flags for every translation unit, as this compiler takes them."""
+  if "ziglang" in command:  # it would build for this very processor, and -O0 with a sanitizer
+    return [*BASE_FLAGS, "-mcpu=baseline", "-fno-sanitize=undefined"]
+  return [*BASE_FLAGS, "-fno-gnu-unique"] if "clang" not in Path(command[0]).name else [*BASE_FLAGS]
 
 
 def run(command: Sequence[str], what: str, **kwargs) -> str:
-    """Run a tool; its output on success, an RtlBuildError that carries it on failure."""
-    result = subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
-    if result.returncode:
-        raise RtlBuildError(f"{what} failed (exit {result.returncode}):\n{(result.stdout + result.stderr)[-4000:]}")
-    return result.stdout + result.stderr
+  """Run a tool; its output on success, an RtlBuildError that carries it on failure."""
+  result = subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+  if result.returncode:
+    raise RtlBuildError(f"{what} failed (exit {result.returncode}):\n{(result.stdout + result.stderr)[-4000:]}")
+  return result.stdout + result.stderr
 
 
 def merge(sources: Sequence[Path], parts: int, folder: Path, stem: str) -> list[Path]:
-    """Write at most `parts` files that #include all the sources, balanced by size (largest first)."""
-    bins: list[list[Path]] = [[] for _ in range(max(1, min(parts, len(sources))))]
-    sizes = [0] * len(bins)
-    for source in sorted(sources, key=lambda path: (-path.stat().st_size, path.name)):
-        smallest = sizes.index(min(sizes))
-        bins[smallest].append(source)
-        sizes[smallest] += source.stat().st_size
-    merged = []
-    for index, members in enumerate(bins):
-        path = folder / f"{stem}{index}.cpp"
-        path.write_text("".join(f'#include "{member.name}"\n' for member in members))
-        merged.append(path)
-    return merged
+  """Write at most `parts` files that #include all the sources, balanced by size (largest first)."""
+  bins: list[list[Path]] = [[] for _ in range(max(1, min(parts, len(sources))))]
+  sizes = [0] * len(bins)
+  for source in sorted(sources, key=lambda path: (-path.stat().st_size, path.name)):
+    smallest = sizes.index(min(sizes))
+    bins[smallest].append(source)
+    sizes[smallest] += source.stat().st_size
+  merged = []
+  for index, members in enumerate(bins):
+    path = folder / f"{stem}{index}.cpp"
+    path.write_text("".join(f'#include "{member.name}"\n' for member in members))
+    merged.append(path)
+  return merged
 
 
 def runtime_object(source: Path, command: Sequence[str], include: Sequence[str], key: str, store: Path) -> Path:
-    """The object file of one Verilator runtime source, compiled at most once per compiler and version."""
-    flags = [*base_flags(command), "-O2"]
-    text = "\0".join([key, compiler_identity(tuple(command)), *flags, source.name])
-    target = store / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.o"
-    if not target.exists():
-        store.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=store) as temporary:
-            out = Path(temporary) / target.name
-            run([*command, *flags, *include, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
-            os.replace(out, target)
-    return target
+  """The object file of one Verilator runtime source, compiled at most once per compiler and version."""
+  flags = [*base_flags(command), "-O2"]
+  text = "\0".join([key, compiler_identity(tuple(command)), *flags, source.name])
+  target = store / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.o"
+  if not target.exists():
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=store) as temporary:
+      out = Path(temporary) / target.name
+      run([*command, *flags, *include, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
+      os.replace(out, target)
+  return target
 
 
 def compile_library(
-    fast: Sequence[Path],
-    slow: Sequence[Path],
-    runtime: Sequence[Path],
-    folder: Path,
-    include: Sequence[Path],
-    *,
-    opt: Sequence[str],
-    key: str,
-    store: Path,
-    progress: Progress | None = None,
+  fast: Sequence[Path],
+  slow: Sequence[Path],
+  runtime: Sequence[Path],
+  folder: Path,
+  include: Sequence[Path],
+  *,
+  opt: Sequence[str],
+  key: str,
+  store: Path,
+  progress: Progress | None = None,
 ) -> Path:
-    """Compile and link into `folder`/library.so. `fast` gets the optimisation flags `opt`, `slow` none.
+  """Compile and link into `folder`/library.so. `fast` gets the optimisation flags `opt`, `slow` none.
 
-    Args:
-        fast, slow: generated sources (all in `folder`), by how often they run.
-        runtime: Verilator's own sources, shared by all models and kept in `store` under `key`.
-    """
-    command = find_compiler()
-    includes = [f"-I{folder}", *(f"-I{path}" for path in include)]
-    jobs = os.cpu_count() or 1
-    common = [*command, *base_flags(command), *includes]
-    objects: list[Path] = []
+  Args:
+      fast, slow: generated sources (all in `folder`), by how often they run.
+      runtime: Verilator's own sources, shared by all models and kept in `store` under `key`.
+  """
+  command = find_compiler()
+  includes = [f"-I{folder}", *(f"-I{path}" for path in include)]
+  jobs = os.cpu_count() or 1
+  common = [*command, *base_flags(command), *includes]
+  objects: list[Path] = []
 
-    def compile_one(source: Path, flags: Sequence[str]) -> Path:
-        out = source.with_suffix(".o")
-        run([*common, *flags, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
-        return out
+  def compile_one(source: Path, flags: Sequence[str]) -> Path:
+    out = source.with_suffix(".o")
+    run([*common, *flags, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
+    return out
 
-    small = sum(path.stat().st_size for path in fast) < 200_000  # a second parse of the headers would cost more
-    with ThreadPoolExecutor(jobs) as pool:
-        tasks = [pool.submit(compile_one, part, opt) for part in merge(fast, 1 if small else jobs, folder, "fast")]
-        tasks += [pool.submit(compile_one, part, ["-O0"]) for part in merge(slow, 1, folder, "slow")]
-        tasks += [pool.submit(runtime_object, source, command, includes, key, store) for source in runtime]
-        for done, task in enumerate(as_completed(tasks), 1):
-            objects.append(task.result())
-            if progress:
-                progress("compile C++", done / len(tasks))
-    library = folder / "library.so"
-    run([*command, "-shared", *map(str, sorted(objects)), "-o", str(library), "-pthread"], "linking")
-    return library
+  small = sum(path.stat().st_size for path in fast) < 200_000  # a second parse of the headers would cost more
+  with ThreadPoolExecutor(jobs) as pool:
+    tasks = [pool.submit(compile_one, part, opt) for part in merge(fast, 1 if small else jobs, folder, "fast")]
+    tasks += [pool.submit(compile_one, part, ["-O0"]) for part in merge(slow, 1, folder, "slow")]
+    tasks += [pool.submit(runtime_object, source, command, includes, key, store) for source in runtime]
+    for done, task in enumerate(as_completed(tasks), 1):
+      objects.append(task.result())
+      if progress:
+        progress("compile C++", done / len(tasks))
+  library = folder / "library.so"
+  run([*command, "-shared", *map(str, sorted(objects)), "-o", str(library), "-pthread"], "linking")
+  return library
