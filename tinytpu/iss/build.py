@@ -1,0 +1,45 @@
+"""Compiles the simulator, and keeps the compiled code on disk between processes.
+
+Numba alone would notice a change of the file that holds the compiled function, not of those that it uses; the cache
+directory is therefore named by the contents of all sources that go into it, and by the versions of the tools.
+"""
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+from platformdirs import user_cache_dir
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SOURCES = (*sorted((_PACKAGE / "isa").glob("*.py")), *sorted((_PACKAGE / "iss").glob("*.py")), _PACKAGE / "config.py")
+
+
+def cache_directory() -> Path:
+  """Where the compiled simulator of these sources is kept; not created here."""
+  digest = hashlib.sha256(repr((sys.version, numba.__version__, llvmlite.__version__, np.__version__)).encode())
+  for source in _SOURCES:
+    digest.update(source.read_bytes())
+  return Path(user_cache_dir("tinytpu")) / "iss" / digest.hexdigest()[:16]
+
+
+def is_cached() -> bool:
+  """Whether the compiled simulator is on disk already."""
+  return any(cache_directory().rglob("*.nbc"))
+
+
+def engine() -> Callable[..., None]:
+  """The function `core.run`, compiled when first called, or loaded from disk."""
+  from .core import run
+  if not isinstance(run._cache, numba.core.caching.NullCache):
+    return run
+  before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_directory())
+  try:
+    run.enable_caching()
+  finally:
+    numba.config.CACHE_DIR = before
+  return run

@@ -1,0 +1,419 @@
+"""The issue loop: group after group, each given the cycle in which it issues, then executed; idle cycles are not stepped.
+
+Every waiting condition of docs/timing.md is a cycle from which it holds (`ready`), except the reservations of shared
+write ports, which are bitmaps relative to the last issue.
+"""
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..config import Config
+from ..isa import encoding as enc
+from ..isa import timing
+from ..isa.faults import Fault
+from ..isa.table import OPS
+from . import layout as lay
+from .cross import MMF, MMFZ, MMI, MMIZ, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, matrix_float, matrix_int, to_scalar
+from .decode import decode, refill
+from .lanes import INNER, scalar, vector
+from .memory import (HBM_ALIGN, HBM_BOUNDS, SIZE_SHIFT, VMEM_ALIGN, VMEM_BOUNDS, addresses, bank_cycles, check, lines_touched, load,
+                     store, transfer)
+
+u32, i32, i64 = np.uint32, np.int32, np.int64
+
+# Python enumerations and dataclass fields are not constants to Numba; module globals that hold integers are.
+PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END = (
+  int(m) for m in lay.Ctl)
+WIDTH, SIDE, VMEM_BYTES, HBM_BYTES, LINE_SHIFT, BLOCK_SHIFT, BLOCKS, LATENCY, REFILL = (int(m) for m in lay.Geometry)
+STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
+VLOAD, VSTORE, HLOAD, HSTORE, DMAI, DMAO = (int(m) for m in lay.Unit if m)
+SDIV, VDIV, MXU, VMEM, HBM, V0, P0 = lay.SDIV, lay.VDIV, lay.MXU, lay.VMEM, lay.HBM, lay.V0, lay.P0
+PSUM_ROW, B_ROW, ONES_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
+  lay.PSUM_ROW, lay.B_ROW, lay.ONES_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
+C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
+LAT, FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX
+N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_HBM, N_DMA, N_REFILL = (
+  lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "hbm_lines", "dma_lines", "refills"))
+LOAD, HBM_ISSUE, MM_II, ALU, DIV = timing.LOAD, timing.HBM_ISSUE, timing.MM_II, timing.ALU, timing.DIV
+HBM_FIRST = 2   # a line is requested this many cycles after issue, by direct access and by DMA alike
+DMA_QUEUE = 4
+LOOP_DEPTH, WORD_BYTES = Config.LOOP_DEPTH, enc.WORD_BYTES
+LOOP_OVERFLOW, LOOP_UNDERFLOW, ILLEGAL, TRAP, WATCHDOG = (
+  int(f) for f in (Fault.LOOP_OVERFLOW, Fault.LOOP_UNDERFLOW, Fault.ILLEGAL, Fault.TRAP, Fault.WATCHDOG))
+HALT, TRAP_OP, JMP, BEQ, BNE, BLT, BGE, BLTU, BGEU, LOOP, LEND, FENCE_OP, DWAITI, DWAITO = (
+  OPS[n].code for n in "halt trap jmp beq bne blt bge bltu bgeu loop lend fence dwaiti dwaito".split())
+if len([op for op in OPS.values() if op.slot == "C"]) != 14:
+  raise TypeError("the simulator does not know all slot C operations: extend iss.core")
+
+_CODE, _A, _B, _C, _D, _X, _R, _C2, _OFF, _IMM = (f.lsb for f in (
+  enc.CODE, enc.A, enc.B, enc.C, enc.D, enc.X, enc.R, enc.C2, enc.OFF, enc.IMM))
+_BKIND, _SWAP, _MASKED, _DTYPE = (f.lsb for f in (enc.BKIND, enc.SWAP, enc.MASKED, enc.DTYPE))
+REG, CODE_MASK, DTYPE_MASK, BKIND_MASK, WORD = enc.A.mask, enc.CODE.mask, enc.DTYPE.mask, enc.BKIND.mask, enc.IMM.mask
+B_VREG, B_SREG, BUCKET = int(enc.BKind.VREG), int(enc.BKind.SREG), Config.PSUMS - 1
+
+_jit = njit(error_model="numpy")
+
+
+@_jit
+def flexible(word, sregs):
+  """Value of a flexible operand that is a scalar register or an immediate (int64, 0 to 2^32 - 1)."""
+  if (word >> _BKIND) & BKIND_MASK == B_SREG:
+    return i64(sregs[(word >> _B) & REG])
+  return (word >> _IMM) & WORD
+
+
+@_jit
+def operand_addresses(word, form, sregs, R, address, width, side):
+  """Element addresses of a memory operand into `address`; returns (row of its mask, element type, log2 of its size)."""
+  dtype = (word >> _DTYPE) & DTYPE_MASK
+  shift = SIZE_SHIFT[dtype]
+  start = i64(sregs[(word >> _A) & REG]) + ((i64(sregs[(word >> _X) & REG]) + (word >> _OFF)) << shift)
+  r = (word >> _R) & REG
+  addresses(R, address, form, shift, start, i64(sregs[r]), i64(sregs[(word >> _C2) & REG]), r, width, side)
+  return ((word >> _C) & REG) if (word >> _MASKED) & 1 else ONES_ROW, dtype, shift
+
+
+@_jit
+def control_fault(word, depth):
+  """(cause, info) of a fault that a control operation raises whatever its operands."""
+  code = (word >> _CODE) & CODE_MASK
+  if code == TRAP_OP:
+    return TRAP, (word >> _IMM) & WORD
+  if code == LOOP and depth == LOOP_DEPTH:
+    return LOOP_OVERFLOW, 0
+  if code == LEND and depth == 0:
+    return LOOP_UNDERFLOW, 0
+  return 0, 0
+
+
+@_jit
+def waits(slot_c, slot_t, dma, fence):
+  """First cycle in which fences, DMA waits and a full DMA queue let the group issue."""
+  at = 0
+  if slot_c != 0:
+    code, n = (slot_c >> _CODE) & CODE_MASK, (slot_c >> _IMM) & WORD
+    if code == FENCE_OP:
+      at = fence
+    elif (code == DWAITI or code == DWAITO) and n < DMA_QUEUE:
+      queue = 0 if code == DWAITI else 1
+      at = dma[queue, (dma[queue, DMA_QUEUE] - 1 - n) % DMA_QUEUE]
+  if slot_t != 0:
+    unit = UNIT[(slot_t >> _CODE) & CODE_MASK]
+    if unit == DMAI or unit == DMAO:
+      queue = 0 if unit == DMAI else 1
+      at = max(at, dma[queue, dma[queue, DMA_QUEUE]])
+  return at
+
+
+@_jit
+def branch(word, sregs, loop_start, loop_count, ctl, pc, following):
+  """Perform a control operation other than waits; returns the word index of the next group."""
+  code, target = (word >> _CODE) & CODE_MASK, (word >> _IMM) & WORD
+  if code == LEND:
+    top = ctl[DEPTH] - 1
+    loop_count[top] -= 1
+    if loop_count[top] > 0:
+      return loop_start[top]
+    ctl[DEPTH] = top
+    return following
+  a, c = sregs[(word >> _A) & REG], sregs[(word >> _C) & REG]
+  if code == LOOP:
+    if i32(a) <= 0:
+      return target
+    loop_start[ctl[DEPTH]], loop_count[ctl[DEPTH]] = following, i64(a)
+    ctl[DEPTH] += 1
+    return following
+  taken = False
+  if code == JMP:
+    taken = True
+  elif code == BEQ:
+    taken = a == c
+  elif code == BNE:
+    taken = a != c
+  elif code == BLT:
+    taken = i32(a) < i32(c)
+  elif code == BGE:
+    taken = i32(a) >= i32(c)
+  elif code == BLTU:
+    taken = a < c
+  elif code == BGEU:
+    taken = a >= c
+  return target if taken else following
+
+
+@_jit
+def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
+  """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
+  unit = UNIT[(word >> _CODE) & CODE_MASK]
+  lines, cause, info = transfer(
+    unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]),
+    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
+  if cause == 0:
+    queue = 0 if unit == DMAI else 1
+    end = max(t + HBM_FIRST, dma[queue, DMA_QUEUE + 1]) + max(lines, 1)
+    finish = end + (geo[LATENCY] + 1 if unit == DMAI else 2)
+    position = dma[queue, DMA_QUEUE]
+    dma[queue, position], dma[queue, DMA_QUEUE] = finish, (position + 1) % DMA_QUEUE
+    dma[queue, DMA_QUEUE + 1] = end
+    ctl[TAIL] = max(ctl[TAIL], finish)
+    counts[N_DMA] += lines
+  return cause, info
+
+
+@_jit
+def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts):
+  """Slot T's direct HBM operations; loads into T_ROW. Returns (cause, info) of a fault, or zeros."""
+  code, width = (word >> _CODE) & CODE_MASK, geo[WIDTH]
+  mask, dtype, shift = operand_addresses(word, FORM[code], sregs, R, address, width, geo[SIDE])
+  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
+  if cause != 0:
+    return cause, info
+  lines = lines_touched(R, address, mask, width, geo[LINE_SHIFT], words)
+  counts[N_HBM] += lines
+  n, d = max(lines, 1), (word >> _D) & REG
+  if UNIT[code] == HLOAD:
+    load(R, T_ROW, address, mask, dtype, hbm8, hbm16, hbm32, width)
+    done = t + HBM_ISSUE + n + geo[LATENCY]
+    ready[V0 + d] = done
+  else:
+    store(R, d, address, mask, dtype, hbm8, hbm16, hbm32, width)
+    done = t + HBM_FIRST + n
+  ready[HBM] = t + n
+  ctl[FENCE] = max(ctl[FENCE], done)
+  ctl[TAIL] = max(ctl[TAIL], done)
+  return 0, 0
+
+
+@_jit
+def vector_slot(word, sregs, R, blocks):
+  """Slot V into V_ROW."""
+  code = (word >> _CODE) & CODE_MASK
+  a, b, c = (word >> _A) & REG, (word >> _B) & REG, (word >> _C) & REG
+  if FLEX[code] != 0:
+    if (word >> _BKIND) & BKIND_MASK != B_VREG:
+      b, value = B_ROW, u32(flexible(word, sregs))
+      for i in range(blocks):
+        for j in range(INNER):
+          R[B_ROW, INNER * i + j] = value
+    if (word >> _SWAP) & 1 and SWAP[code] != 0:
+      if SWAP[code] == 1:
+        a, b = b, a
+      else:
+        b, c = c, b
+  vector(R, INDEX[code], V_ROW, a, b, c, blocks)
+
+
+@_jit
+def scalar_slot(word, sregs, t):
+  """Value of slot S's operation in cycle t."""
+  code = (word >> _CODE) & CODE_MASK
+  a, b, c = sregs[(word >> _A) & REG], u32(flexible(word, sregs)), sregs[(word >> _C) & REG]
+  if (word >> _SWAP) & 1 and SWAP[code] != 0:
+    if SWAP[code] == 1:
+      a, b = b, a
+    else:
+      b, c = c, b
+  return scalar(INDEX[code], a, b, c, t)
+
+
+@_jit
+def copy_row(R, to, source, blocks):
+  for i in range(blocks):
+    for j in range(INNER):
+      R[to, INNER * i + j] = R[source, INNER * i + j]
+
+
+@_jit
+def fault(ctl, cause, pc, cycle, info):
+  """Record a fault and stop."""
+  ctl[STATUS], ctl[FAULT], ctl[FAULT_PC], ctl[FAULT_CYCLE], ctl[FAULT_INFO], ctl[END] = 2, cause, pc, cycle, info, cycle
+
+
+@_jit
+def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta,
+        loop_start, loop_count, dma, counts, address, count, words, budget):
+  """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
+
+  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where.
+  """
+  width, side = geo[WIDTH], geo[SIDE]
+  blocks, block_words = width // INNER, (1 << geo[BLOCK_SHIFT]) // WORD_BYTES
+  for _ in range(budget):
+    pc, look = ctl[PC], ctl[LOOK]
+
+    # -- front end: look-up, refill, decoding -------------------------------------------------------
+    byte = ctl[PROGRAM] + WORD_BYTES * pc
+    block = byte >> geo[BLOCK_SHIFT]
+    index = block & (geo[BLOCKS] - 1)
+    present = look + 1
+    if tags[index] != block:
+      refill(text, meta, hbm64, index, block, block_words)
+      tags[index] = block
+      counts[N_REFILL] += 1
+      present += geo[REFILL]
+    if ctl[STATUS] != 0:
+      return      # the group after a faulting one was looked up, and no more
+    g = index * block_words + ((byte // WORD_BYTES) & (block_words - 1))
+    if meta[g, STATE] == 0:
+      decode(text, slots, deps, meta, g, pc)
+    if present >= ctl[LIMIT]:
+      fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
+      return
+    if meta[g, STATE] == 2:
+      fault(ctl, ILLEGAL, pc, present, 0)
+      return
+    word_c, word_t = slots[g, C], slots[g, T]
+
+    # -- issue: the first cycle in which every condition holds ------------------------------------------
+    t = present
+    if meta[g, SPECIAL] != 0:
+      if word_c != 0:
+        cause, info = control_fault(word_c, ctl[DEPTH])
+        if cause != 0:
+          fault(ctl, cause, pc, present, info)
+          return
+      t = max(t, waits(word_c, word_t, dma, ctl[FENCE]))
+    for i in range(meta[g, DEPS]):
+      t = max(t, ready[deps[g, i]])
+    vlat, slat = i64(meta[g, VLAT]), i64(meta[g, SLAT])
+    if vlat != 0 or slat != 0:
+      ahead = t - ctl[BASE]
+      vport = ctl[VPORT] >> ahead if ahead < 63 else 0
+      sport = ctl[SPORT] >> ahead if ahead < 63 else 0
+      while (vlat != 0 and (vport >> vlat) & 1) or (slat != 0 and (sport >> slat) & 1):
+        vport, sport, t = vport >> 1, sport >> 1, t + 1
+      if vlat != 0:
+        vport |= 1 << vlat
+      if slat != 0:
+        sport |= 1 << slat
+    if t >= ctl[LIMIT]:
+      fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
+      return
+    if vlat != 0 or slat != 0:
+      ctl[BASE], ctl[VPORT], ctl[SPORT] = t, vport, sport
+    counts[N_GROUPS] += 1
+    tail = ctl[TAIL]
+
+    # -- execution: operands are read before results are written back below -------------------------------
+    word_s, word_v, word_x, word_l = slots[g, S], slots[g, V], slots[g, X], slots[g, L]
+    value_s, value_x = u32(0), u32(0)
+    row_x = -1          # vector register that slot X writes
+    scalar_x = 0        # scalar register that slot X writes
+    write_l, write_t = -1, -1
+    if word_s != 0:
+      value_s = scalar_slot(word_s, sregs, t)
+      counts[N_SLOT_C + S] += 1
+    if word_v != 0:
+      vector_slot(word_v, sregs, R, blocks)
+      counts[N_SLOT_C + V] += 1
+    if word_x != 0:
+      counts[N_SLOT_C + X] += 1
+      code, d, a, b = (word_x >> _CODE) & CODE_MASK, (word_x >> _D) & REG, (word_x >> _A) & REG, (word_x >> _B) & REG
+      done = t + LAT[code]
+      if code == MMF or code == MMFZ or code == MMI or code == MMIZ:
+        d &= BUCKET
+        if code == MMF or code == MMFZ:
+          matrix_float(R, F, d, a, b, side, code == MMFZ)
+        else:
+          matrix_int(R, B, d, a, b, side, code == MMIZ)
+        ready[MXU], ready[P0 + d] = t + MM_II, done
+        counts[N_MXU] += 1
+        tail = max(tail, done)
+      elif code == PPUSH:
+        d &= BUCKET
+        copy_row(R, PSUM_ROW + d, a, blocks)
+        ready[P0 + d] = done
+        tail = max(tail, done)
+      elif code == PPOP:
+        copy_row(R, X_ROW, PSUM_ROW + (a & BUCKET), blocks)
+        row_x = d
+      elif code == XTOS or code == XANY or code == XALL:
+        value_x, scalar_x = to_scalar(R, code, a, flexible(word_x, sregs), width), d
+      else:
+        cross(R, code, a, b, flexible(word_x, sregs) if code != XPERM else 0, width, side)
+        row_x = d
+    cause, info, load_n, store_n = 0, 0, 0, 0
+    if word_l != 0:
+      counts[N_SLOT_C + L] += 1
+      mask, dtype, shift = operand_addresses(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, address, width, side)
+      cause, info = check(R, address, mask, shift, geo[VMEM_BYTES], width, VMEM_BOUNDS, VMEM_ALIGN)
+      if cause == 0:
+        load_n = bank_cycles(R, address, mask, width, count, words)
+        load(R, L_ROW, address, mask, dtype, vmem8, vmem16, vmem32, width)
+        write_l = (word_l >> _D) & REG
+        ready[V0 + write_l] = t + LOAD + load_n
+        tail = max(tail, t + LOAD + load_n)
+    if word_t != 0:
+      counts[N_SLOT_C + T] += 1
+      code = (word_t >> _CODE) & CODE_MASK
+      unit = UNIT[code]
+      if unit == VSTORE:
+        mask, dtype, shift = operand_addresses(word_t, FORM[code], sregs, R, address, width, side)
+        cause_t, info_t = check(R, address, mask, shift, geo[VMEM_BYTES], width, VMEM_BOUNDS, VMEM_ALIGN)
+        if cause_t == 0:
+          store_n = bank_cycles(R, address, mask, width, count, words)
+          store(R, (word_t >> _D) & REG, address, mask, dtype, vmem8, vmem16, vmem32, width)
+      elif unit == HLOAD or unit == HSTORE:
+        cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
+        tail = max(tail, ctl[TAIL])
+        if cause_t == 0 and unit == HLOAD:
+          write_t = (word_t >> _D) & REG
+      else:
+        cause_t, info_t = start_transfer(word_t, t, sregs, vmem32, hbm32, geo, dma, ctl, counts)
+        tail = max(tail, ctl[TAIL])
+      if cause == 0:
+        cause, info = cause_t, info_t
+    if load_n + store_n != 0:
+      free = t + load_n + store_n - (1 if load_n != 0 and store_n != 0 else 0)
+      ready[VMEM] = free
+      counts[N_VMEM] += load_n + store_n
+      tail = max(tail, free + 1)
+    following = pc + meta[g, WORDS]
+    halted = False
+    if word_c != 0:
+      counts[N_SLOT_C] += 1
+      halted = (word_c >> _CODE) & CODE_MASK == HALT
+      following = branch(word_c, sregs, loop_start, loop_count, ctl, pc, following)
+
+    # -- write back ---------------------------------------------------------------------------------------
+    if word_s != 0:
+      code, d = (word_s >> _CODE) & CODE_MASK, (word_s >> _D) & REG
+      if BUSY[code] >= 0:
+        ready[SDIV] = t + DIV
+      if d != 0:
+        sregs[d] = value_s
+        ready[d] = t + LAT[code]
+        tail = max(tail, t + LAT[code])
+    if scalar_x != 0:
+      done = t + LAT[(word_x >> _CODE) & CODE_MASK]
+      sregs[scalar_x] = value_x
+      ready[scalar_x] = done
+      tail = max(tail, done)
+    if word_v != 0:
+      code, d = (word_v >> _CODE) & CODE_MASK, (word_v >> _D) & REG
+      if BUSY[code] >= 0:
+        ready[VDIV] = t + DIV
+        counts[N_DIV] += 1
+      copy_row(R, d, V_ROW, blocks)
+      ready[V0 + d] = t + LAT[code]
+      tail = max(tail, t + LAT[code])
+    if row_x >= 0:
+      done = t + LAT[(word_x >> _CODE) & CODE_MASK]
+      copy_row(R, row_x, X_ROW, blocks)
+      ready[V0 + row_x] = done
+      tail = max(tail, done)
+    if write_l >= 0:
+      copy_row(R, write_l, L_ROW, blocks)
+    if write_t >= 0:
+      copy_row(R, write_t, T_ROW, blocks)
+    ctl[TAIL] = tail
+
+    ctl[PC], ctl[LOOK] = following, t
+    if cause != 0:
+      fault(ctl, cause, pc, t + 1, info)
+      if halted:
+        return    # nothing follows halt: no look-up
+    elif halted:
+      ctl[STATUS], ctl[END] = 1, t
+      return

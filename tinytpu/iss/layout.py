@@ -1,0 +1,151 @@
+"""Where the simulator keeps its state, and the ISA table as look-up arrays for compiled code.
+
+Arrays named here are compile-time constants of the compiled simulator; `build` keys its cache by the sources they come from.
+"""
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from ..config import Config
+from ..isa import encoding as enc
+from ..isa import table, timing
+from ..isa.counters import COUNTERS
+
+# -- rows of the register array R (rows x width words) ------------------------------------------------
+PSUM_ROW = Config.VREGS
+"""Row of PSUM bucket 0; rows before it are the vector registers."""
+B_ROW, ONES_ROW, V_ROW, X_ROW, L_ROW, T_ROW = range(PSUM_ROW + Config.PSUMS, PSUM_ROW + Config.PSUMS + 6)
+"""Scratch rows: broadcast operand, an all-ones mask, and the results of slots V, X, L and T before they are written back."""
+ROWS = T_ROW + 1
+
+# -- the ready array: cycle from which a register or unit is available --------------------------------
+FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
+V0, P0 = FILE_BASE["v"], FILE_BASE["p"]
+SDIV, VDIV, MXU, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 5)
+READY = HBM + 1
+MAX_DEPS = 32
+"""Most entries of the ready array that one group can wait for, rounded up."""
+
+
+class Ctl(IntEnum):
+  """Entries of the control array (int64): the launch's inputs, its running state and its outcome."""
+  PROGRAM = 0    # byte address of word 0
+  LIMIT = 1      # cycle in which the watchdog bites
+  PC = 2         # word index of the group to look up next
+  LOOK = 3       # cycle in which it is looked up
+  STATUS = 4     # 0 running, 1 halted, 2 faulted
+  TAIL = 5       # first cycle in which nothing issued so far is outstanding
+  FENCE = 6      # first cycle in which no direct HBM access is outstanding
+  DEPTH = 7      # loops on the loop stack
+  BASE = 8       # cycle to which the port reservations below are relative
+  VPORT = 9      # bit k: the vector ALU's write port is taken in cycle BASE + k
+  SPORT = 10     # the same of the slow scalar port
+  FAULT = 11     # isa.faults.Fault
+  FAULT_PC = 12
+  FAULT_CYCLE = 13
+  FAULT_INFO = 14
+  END = 15       # cycle in which halt issued or the fault was taken
+
+
+class Geometry(IntEnum):
+  """Entries of the geometry array (int64): the Config in the form that the compiled code wants."""
+  WIDTH = 0
+  SIDE = 1           # sublanes = lanes
+  VMEM_BYTES = 2
+  HBM_BYTES = 3
+  LINE_SHIFT = 4     # log2 of line bytes
+  BLOCK_SHIFT = 5    # log2 of instruction buffer block bytes
+  BLOCKS = 6
+  LATENCY = 7        # hbm_latency
+  REFILL = 8
+
+
+def geometry(config: Config) -> np.ndarray:
+  """The geometry array of `config`: int64, indexed by `Geometry`."""
+  g = np.zeros(len(Geometry), np.int64)
+  g[Geometry.WIDTH], g[Geometry.SIDE] = config.width, config.lanes
+  g[Geometry.VMEM_BYTES], g[Geometry.HBM_BYTES] = config.vmem_bytes, config.hbm_bytes
+  g[Geometry.LINE_SHIFT], g[Geometry.BLOCK_SHIFT] = config.line_bytes.bit_length() - 1, config.ibuf_block_bytes.bit_length() - 1
+  g[Geometry.BLOCKS], g[Geometry.LATENCY], g[Geometry.REFILL] = config.ibuf_blocks, config.hbm_latency, timing.refill(config)
+  return g
+
+
+class Meta(IntEnum):
+  """Columns of a decoded group (int32); its slots' words and dependencies are in arrays of their own."""
+  STATE = 0      # 0 not decoded yet, 1 legal, 2 illegal
+  WORDS = 1      # words of the group
+  DEPS = 2       # entries of the ready array that it waits for
+  VLAT = 3       # latency on the vector ALU's write port, 0 if it does not use it
+  SLAT = 4       # the same for the slow scalar port
+  SPECIAL = 5    # 1 if the group needs more than `ready` before it issues: control that may wait or fault, or DMA
+
+
+class Unit(IntEnum):
+  """What executes an operation, where the slot alone does not tell."""
+  NONE = 0
+  VLOAD = 1
+  VSTORE = 2
+  HLOAD = 3
+  HSTORE = 4
+  DMAI = 5
+  DMAO = 6
+
+
+SLOT_NAMES = tuple(table.SLOTS)
+NOP_SLOT = len(SLOT_NAMES)
+N_SLOTS = len(SLOT_NAMES)
+C, S, V, X, L, T = range(N_SLOTS)
+
+_CODES = 256
+SLOT = np.full(_CODES, -1, np.int8)          # slot number, NOP_SLOT for nop, -1 for an unknown code
+FLEX = np.zeros(_CODES, np.int8)             # 1: operand b, 2: operand k
+FORM = np.zeros(_CODES, np.int8)             # 1 mem, 2 mem2, 3 memx
+LAT = np.zeros(_CODES, np.int32)             # fixed latencies
+PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port
+UNIT = np.zeros(_CODES, np.int8)             # Unit
+BUSY = np.full(_CODES, -1, np.int16)         # ready entry of the unit that it occupies
+SWAP = np.zeros(_CODES, np.int8)             # 1: swap exchanges a and b; 2: b and c
+WRITE = np.full(_CODES, -1, np.int32)        # ready base << 8 | lsb of the register written
+INDEX = np.full(_CODES, -1, np.int16)        # number of the operation within its slot, for dispatch
+N_ACCESS = np.zeros((_CODES, 4, 2), np.int8)  # by code, bkind, masked
+ACCESS = np.zeros((_CODES, 4, 2, 8), np.int32)  # ready base << 8 | lsb of every register waited for
+
+
+def _fill() -> None:
+  counts = dict.fromkeys(table.SLOTS, 0)
+  for op in table.OPS.values():
+    c = op.code
+    SLOT[c] = SLOT_NAMES.index(op.slot) if op.slot else NOP_SLOT
+    if op.slot:
+      INDEX[c], counts[op.slot] = counts[op.slot], counts[op.slot] + 1
+    FLEX[c] = 1 if "b" in op.operands else 2 if "k" in op.operands else 0
+    FORM[c] = next((i for i, kind in enumerate(("mem", "mem2", "memx"), 1) if kind in op.operands), 0)
+    LAT[c] = getattr(timing, op.timing) if op.timing else 0
+    PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") else 0
+    UNIT[c] = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "hld": Unit.HLOAD, "hst": Unit.HSTORE}.get(op.name[:3], Unit.NONE) if FORM[c] \
+      else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
+    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "MM": MXU}.get(op.timing, -1)
+    if FORM[c]:
+      BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
+    if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:
+      raise TypeError(f"the simulator has no memory unit for {op.name}: add it to iss.layout and iss.core")
+    SWAP[c] = 0 if not op.swappable else 2 if op.name in ("vsel", "ssel") else 1
+    for w in table.writes(op):
+      WRITE[c] = FILE_BASE[w.file] << 8 | enc.FIELDS[w.field].lsb
+    for bkind in range(4):
+      for masked in range(2):
+        # Matrix steps chain on their bucket, so they wait for registers but not for buckets.
+        accesses = [a for a in (*table.reads(op, bkind, bool(masked)), *table.writes(op)) if not (op.timing == "MM" and a.file == "p")]
+        N_ACCESS[c, bkind, masked] = len(accesses)
+        for i, a in enumerate(accesses):
+          ACCESS[c, bkind, masked, i] = FILE_BASE[a.file] << 8 | enc.FIELDS[a.field].lsb
+  if max(LAT) > 60:
+    raise TypeError(f"latencies must fit the 62-bit port reservations of the simulator; the table has {max(LAT)}")
+
+
+_fill()
+
+COUNTER = {name: i for i, name in enumerate(COUNTERS)}
+"""Index of every counter in the counter array."""

@@ -1,0 +1,173 @@
+"""Memory operands: addresses, bounds, bank conflicts and lines touched; loads and stores of every element type; DMA rows."""
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..isa.encoding import MemType
+from ..isa.faults import Fault
+from ..isa.semantics import b2f, f2b, f2h, h2f
+from .layout import Unit
+
+u32, i32, i64 = np.uint32, np.int32, np.int64
+W, U8, I8, U16, I16, F16, BF16 = (int(m) for m in MemType)
+SIZE_SHIFT = np.array([m.bytes.bit_length() - 1 for m in MemType], np.int64)
+MEM, MEM2, MEMX = 1, 2, 3
+VMEM_BOUNDS, VMEM_ALIGN, HBM_BOUNDS, HBM_ALIGN = (int(f) for f in (Fault.VMEM_BOUNDS, Fault.VMEM_ALIGN, Fault.HBM_BOUNDS, Fault.HBM_ALIGN))
+DMA_ALIGN, DMA_BOUNDS = int(Fault.DMA_ALIGN), int(Fault.DMA_BOUNDS)
+DMAI = int(Unit.DMAI)
+WORD = 0xFFFFFFFF
+
+
+@njit(error_model="numpy")
+def addresses(R, address, form, shift, start, r, c2, index, width, side):
+  """Byte addresses of a tile's elements, modulo 2^32, into `address` (uint32): element e's distance from `start` is scaled by
+  2^shift bytes. r and c2 are the strides of mem2, `index` the row of the index tile of memx."""
+  if form == MEM:
+    for e in range(width):
+      address[e] = u32(start + (e << shift))
+  elif form == MEM2:
+    for i in range(side):
+      row = start + ((i * r) << shift)
+      for j in range(side):
+        address[i * side + j] = u32(row + ((j * c2) << shift))
+  else:
+    for e in range(width):
+      address[e] = u32(start + (i64(R[index, e]) << shift))
+
+
+@njit(error_model="numpy")
+def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
+  """(cause, address) of the lowest active element that is misaligned or at `size` bytes or beyond; (0, 0) if there is none.
+
+  `mask` is the row of the mask tile."""
+  low = (1 << shift) - 1
+  bad = 0
+  for e in range(width):
+    at = i64(address[e])
+    bad += i64(at >= size or at & low != 0)
+  if bad != 0:
+    for e in range(width):
+      at = i64(address[e])
+      if R[mask, e] != u32(0):
+        if at & low != 0:
+          return align_cause, at
+        if at >= size:
+          return bounds_cause, at
+  return 0, 0
+
+
+@njit(error_model="numpy")
+def bank_cycles(R, address, mask, width, count, words):
+  """Cycles of a VMEM access: most distinct words of active elements in one bank, at least 1. count (width) and words
+  (width x width) are scratch."""
+  most = 1
+  for e in range(width):
+    count[e] = 0
+  for e in range(width):
+    if R[mask, e] != u32(0):
+      word = i64(address[e]) >> 2
+      bank = word & (width - 1)
+      n, known = count[bank], False
+      for i in range(n):
+        if words[bank, i] == word:
+          known = True
+          break
+      if not known:
+        words[bank, n] = word
+        count[bank] = n + 1
+        most = max(most, n + 1)
+  return most
+
+
+@njit(error_model="numpy")
+def lines_touched(R, address, mask, width, line_shift, words):
+  """Distinct HBM lines of active elements, possibly 0. words is scratch."""
+  n, last = 0, -1
+  for e in range(width):
+    if R[mask, e] != u32(0):
+      line = i64(address[e]) >> line_shift
+      if line != last:
+        last, known = line, False
+        for i in range(n):
+          if words[0, i] == line:
+            known = True
+            break
+        if not known:
+          words[0, n] = line
+          n += 1
+  return n
+
+
+@njit(error_model="numpy")
+def load(R, out, address, mask, dtype, m8, m16, m32, width):
+  """Load checked elements into row `out`; elements masked off become 0. m8, m16, m32: the memory as bytes, halves, words."""
+  if dtype == W:
+    for e in range(width):
+      R[out, e] = m32[i64(address[e]) >> 2] if R[mask, e] != u32(0) else u32(0)
+    return
+  for e in range(width):
+    value, at = u32(0), i64(address[e])
+    if R[mask, e] != u32(0):
+      if dtype == U8:
+        value = u32(m8[at])
+      elif dtype == I8:
+        value = u32(i64(np.int8(m8[at])))
+      elif dtype == I16:
+        value = u32(i64(np.int16(m16[at >> 1])))
+      else:
+        value = u32(m16[at >> 1])
+        if dtype == F16:
+          value = h2f(value)
+        elif dtype == BF16:
+          value = b2f(value)
+    R[out, e] = value
+
+
+@njit(error_model="numpy")
+def store(R, source, address, mask, dtype, m8, m16, m32, width):
+  """Store checked elements of row `source` in element order, so that the highest wins."""
+  for e in range(width):
+    if R[mask, e] != u32(0):
+      value, at = R[source, e], i64(address[e])
+      if dtype == W:
+        m32[at >> 2] = value
+      elif dtype == U8 or dtype == I8:
+        m8[at] = np.uint8(value)
+      elif dtype == F16:
+        m16[at >> 1] = np.uint16(f2h(value))
+      elif dtype == BF16:
+        m16[at >> 1] = np.uint16(f2b(value))
+      else:
+        m16[at >> 1] = np.uint16(value)
+
+
+@njit(error_model="numpy")
+def transfer(unit, vbase, vpitch, hbase, hpitch, nbytes, rows, vmem32, hbm32, vmem_bytes, hbm_bytes, line_shift):
+  """Check and perform one DMA transfer (all operands int64, bytes).
+
+  Returns:
+    (lines, cause, info): HBM lines touched, summed over the rows, possibly 0; a fault's cause and address, or zeros."""
+  if (hbase | hpitch | vbase | vpitch | nbytes) & 3 != 0:
+    for operand in (hbase, hpitch, vbase, vpitch, nbytes):
+      if operand & 3 != 0:
+        return 0, DMA_ALIGN, operand
+  if rows == 0 or nbytes == 0:
+    return 0, 0, 0
+  # Products of two 32-bit numbers can pass 2^63: compare in floating point first, exactly only where that is safe.
+  for base, pitch, size in ((hbase, hpitch, hbm_bytes), (vbase, vpitch, vmem_bytes)):
+    if np.float64(rows - 1) * np.float64(pitch) > 1e15 or base + (rows - 1) * pitch + nbytes > size:
+      return 0, DMA_BOUNDS, base
+  lines = 0
+  for _ in range(rows):
+    lines += ((hbase + nbytes - 1) >> line_shift) - (hbase >> line_shift) + 1
+    v, h = vbase >> 2, hbase >> 2
+    if unit == DMAI:
+      for i in range(nbytes >> 2):
+        vmem32[v + i] = hbm32[h + i]
+    else:
+      for i in range(nbytes >> 2):
+        hbm32[h + i] = vmem32[v + i]
+    vbase += vpitch
+    hbase += hpitch
+  return lines, 0, 0

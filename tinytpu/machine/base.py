@@ -1,0 +1,107 @@
+"""What an engine is, and how to open one."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..config import Config
+from ..isa.faults import FaultRecord
+
+KINDS = ("iss", "rtl")
+DEFAULT_LIMIT = 1 << 36
+"""Watchdog limit in cycles of a launch that names none: more than any sensible kernel, and not for ever."""
+
+
+class LaunchError(ValueError):
+  """A launch that the host interface refuses: where the program lies, too many arguments, a value out of range."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+  """Outcome of a launch.
+
+  Attributes:
+    cycles: from cycle 0 to the first in which nothing was outstanding any more (docs/timing.md).
+    fault: what stopped the program, None after `halt`.
+    counters: events by name, see isa.counters.
+  """
+  cycles: int
+  fault: FaultRecord | None
+  counters: dict[str, int]
+
+
+class Engine(Protocol):
+  """A machine with its memories. Everything is zero at first. Registers, VMEM, PSUM and the instruction buffer survive
+  launches; a launch clears the loop stack only."""
+
+  @property
+  def config(self) -> Config:
+    """Parameters of the machine."""
+
+  @property
+  def hbm(self) -> np.ndarray:
+    """All of device memory: uint8, (hbm_bytes,), pages backed by host memory when touched."""
+
+  def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
+             invalidate: bool = False) -> RunResult:
+    """Run the program at `program_address` (a multiple of Config.ibuf_block_bytes) from word `entry` to its end.
+
+    Args:
+      args: words for the scalar registers from Config.ARG_BASE on, -2^31 to 2^32 - 1 each.
+      limit: cycle in which the watchdog ends the launch; None: DEFAULT_LIMIT.
+      invalidate: forget the instruction buffer first; needed when memory that held a program changed.
+
+    Raises:
+      LaunchError: an argument out of range; the message names it.
+    """
+
+  def state(self) -> dict[str, np.ndarray]:
+    """Copies of the state: sregs uint32 (64,), vregs uint32 (64, width), psums uint32 (16, width), vmem uint8 (vmem_bytes,)."""
+
+  def close(self) -> None:
+    """Give memory back. The engine must not be used afterwards."""
+
+
+def check_launch(config: Config, program_address: int, args: Sequence[int], entry: int, limit: int | None) -> tuple[np.ndarray, int]:
+  """Check a launch's arguments, alike for every engine.
+
+  Returns:
+    args as uint32 array, and the limit to use.
+
+  Raises:
+    LaunchError: as Engine.launch.
+  """
+  if program_address % config.ibuf_block_bytes or not 0 <= program_address < config.hbm_bytes:
+    raise LaunchError(f"program address must be a multiple of an instruction buffer block ({config.ibuf_block_bytes} bytes) within memory, "
+                      f"not {program_address:#x}")
+  if len(args) > (most := Config.SREGS - Config.ARG_BASE):
+    raise LaunchError(f"at most {most} arguments fit the argument registers, not {len(args)}")
+  for i, value in enumerate(args):
+    if not -(1 << 31) <= value < 1 << 32:
+      raise LaunchError(f"argument {i} must fit 32 bits, not {value}")
+  if not 0 <= entry < 1 << 32:
+    raise LaunchError(f"entry must be a word index of 0 to 2^32 - 1, not {entry}")
+  if limit is not None and not 1 <= limit <= DEFAULT_LIMIT:
+    raise LaunchError(f"limit must be 1 to {DEFAULT_LIMIT} cycles, not {limit}")
+  return np.array([int(v) & 0xFFFFFFFF for v in args], np.uint32), DEFAULT_LIMIT if limit is None else limit
+
+
+def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], None] | None = None) -> Engine:
+  """Open an engine for `config`: "iss", the simulator, or "rtl", the Verilated RTL. Same program, same memory, same cycles.
+
+  Args:
+    progress: called with a line of text before and after anything slow (compilation that is not in the cache yet).
+
+  Raises:
+    ValueError: unknown kind; the message lists those that exist.
+  """
+  if kind == "iss":
+    from .iss import IssEngine
+    return IssEngine(config, progress)
+  if kind == "rtl":
+    from .rtl import RtlEngine
+    return RtlEngine(config, progress)
+  raise ValueError(f"unknown engine {kind!r}; engines: {', '.join(KINDS)}")

@@ -1,0 +1,81 @@
+"""The simulator as an engine: owns the arrays that the compiled issue loop works on."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..config import Config
+from ..isa.counters import COUNTERS
+from ..isa.encoding import WORD_BYTES
+from ..isa.faults import Fault, FaultRecord
+from ..iss import build
+from ..iss import layout as lay
+from ..iss.layout import Ctl
+from .base import RunResult, check_launch
+
+SLICE = 1 << 22
+"""Groups between two looks at signals, so that a long run can be interrupted (a fraction of a second)."""
+
+
+class IssEngine:
+  """`base.Engine` on the instruction-set simulator."""
+
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
+    self.config = config
+    width, words = config.width, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
+    self.hbm = np.zeros(config.hbm_bytes, np.uint8)
+    self._vmem = np.zeros(config.vmem_bytes, np.uint8)
+    self._sregs = np.zeros(Config.SREGS, np.uint32)
+    self._rows = np.zeros((lay.ROWS, width), np.uint32)
+    self._rows[lay.ONES_ROW] = 1
+    self._tags = np.full(config.ibuf_blocks, -1, np.int64)
+    self._ctl = np.zeros(len(Ctl), np.int64)
+    self._ready = np.zeros(lay.READY, np.int64)
+    self._dma = np.zeros((2, 6), np.int64)
+    self._counts = np.zeros(len(COUNTERS), np.int64)
+    loops = np.zeros((2, Config.LOOP_DEPTH), np.int64)
+    self._arrays = (
+      self._ctl, lay.geometry(config), self._sregs, self._rows, self._rows.view(np.float32),
+      self._rows.view(np.int8).reshape(lay.ROWS, width, 4), self._ready,
+      self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
+      self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
+      np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
+      np.zeros((words, len(lay.Meta)), np.int32), loops[0], loops[1], self._dma, self._counts,
+      np.zeros(width, np.uint32), np.zeros(width, np.int64), np.zeros((width, width), np.int64))
+    self._run = build.engine()
+    self._warm_up(progress)
+
+  def _warm_up(self, progress: Callable[[str], None] | None) -> None:
+    """Compile or load now, so that the first launch is not the slow one."""
+    if progress and not build.is_cached():
+      progress("compiling the simulator (once per version, about half a minute)")
+    start = time.perf_counter()
+    self._run(*self._arrays, 0)
+    if progress and (took := time.perf_counter() - start) > 5:
+      progress(f"simulator compiled in {took:.1f} s")
+
+  def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
+             invalidate: bool = False) -> RunResult:
+    words, limit = check_launch(self.config, program_address, args, entry, limit)
+    self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
+    if invalidate:
+      self._tags[:] = -1
+    for array in (self._ctl, self._ready, self._dma, self._counts):
+      array[:] = 0
+    ctl = self._ctl
+    ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
+    while not ctl[Ctl.STATUS]:
+      self._run(*self._arrays, SLICE)
+    cause = Fault(int(ctl[Ctl.FAULT]))
+    record = FaultRecord(cause, int(ctl[Ctl.FAULT_PC]), int(ctl[Ctl.FAULT_CYCLE]), int(ctl[Ctl.FAULT_INFO])) if cause else None
+    cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
+    return RunResult(cycles, record, {name: int(n) for name, n in zip(COUNTERS, self._counts, strict=True)})
+
+  def state(self) -> dict[str, np.ndarray]:
+    return {"sregs": self._sregs.copy(), "vregs": self._rows[:Config.VREGS].copy(),
+            "psums": self._rows[lay.PSUM_ROW:lay.PSUM_ROW + Config.PSUMS].copy(), "vmem": self._vmem.copy()}
+
+  def close(self) -> None:
+    del self._arrays, self.hbm, self._vmem, self._rows
