@@ -1,0 +1,27 @@
+"""The command line `tinytpu`. Commands import what they need when they run, so that `--help` stays quick."""
+from __future__ import annotations
+
+import sys
+
+from . import hardware, programs
+from .common import app, errors, settings
+
+__all__ = ["app", "hardware", "main", "programs"]
+
+
+def main() -> None:
+  """Entry point: runs the command; an error becomes one line on standard error and exit code 1, or a traceback with --debug."""
+  try:
+    app()
+  except Exception as error:
+    if settings.debug:
+      raise
+    known = str(error) if isinstance(error, (ValueError, OSError, RuntimeError)) and str(error) else f"{type(error).__name__}: {error}"
+    errors.print(f"[bold red]error:[/] {_plain(known)}", highlight=False, soft_wrap=True)
+    errors.print(f"[dim]traceback: tinytpu --debug {_plain(' '.join(sys.argv[1:]))}[/]", highlight=False, soft_wrap=True)
+    sys.exit(1)
+
+
+def _plain(text: str) -> str:
+  from rich.markup import escape
+  return escape(text)
