@@ -1,0 +1,114 @@
+"""The Verilated RTL as an engine: builds the chip's simulation, talks to its registers, shares its HBM with numpy."""
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..config import Config
+from ..isa.counters import COUNTERS
+from ..isa.faults import Fault, FaultRecord
+from ..rtl.chip import GATED_DOMAINS, Chip
+from ..rtl.csr import Csr, window_select
+from ..rtl.verilate import build_library, to_verilog
+from ..rtl.window import Space
+from .base import RunResult, check_launch
+
+SLICE = 1 << 18
+"""Cycles between two looks at signals, so that a long run can be interrupted (about a second)."""
+
+
+@lru_cache(maxsize=4)
+def build(config: Config, progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
+  """The chip's simulation for `config`, from the cache or built now.
+
+  Args:
+    progress: called with lines of text while building.
+
+  Raises:
+    rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
+  """
+  start = time.perf_counter()
+  tell = progress or (lambda line: None)
+  tell("RTL engine: generating Verilog")
+  verilog = to_verilog(Chip(config), "chip", no_inline=("*.lane*", "*.element*"))
+  gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
+  constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
+  harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
+  path = build_library(verilog, "chip", harness,
+                       progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
+  lib = ctypes.CDLL(str(path))
+  pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+  for name, result, arguments in (
+      ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_write", None, (pointer, u32, u32)),
+      ("chip_read", u32, (pointer, u32)), ("chip_run", ctypes.c_int, (pointer, u64)),
+      ("chip_window", None, (pointer, u32, u32, u32, pointer))):
+    function = getattr(lib, name)
+    function.restype, function.argtypes = result, arguments
+  tell(f"RTL engine: ready after {time.perf_counter() - start:.1f} s")
+  return lib
+
+
+class RtlEngine:
+  """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
+
+  Raises:
+    rtl.verilate.RtlBuildError: see `build`.
+  """
+
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
+    self.config = config
+    self._lib = build(config, progress)
+    self.hbm = np.zeros(config.hbm_bytes, np.uint8)
+    self._chip = self._lib.chip_new(self.hbm.ctypes.data, config.hbm_bytes)
+
+  def _write(self, register: int, value: int) -> None:
+    self._lib.chip_write(self._chip, register, value & 0xFFFFFFFF)
+
+  def _read(self, register: int) -> int:
+    return self._lib.chip_read(self._chip, register)
+
+  def _read_long(self, register: int) -> int:
+    return self._read(register) | self._read(register + 4) << 32
+
+  def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
+             invalidate: bool = False) -> RunResult:
+    words, limit = check_launch(self.config, program_address, args, entry, limit)
+    for i, word in enumerate(words):
+      self._write(Csr.SREG + 4 * (Config.ARG_BASE + i), int(word))
+    if invalidate:
+      self._write(Csr.INVALIDATE, 1)
+    for register, value in ((Csr.PROGRAM, program_address), (Csr.ENTRY, entry), (Csr.LIMIT_LO, limit), (Csr.LIMIT_HI, limit >> 32),
+                            (Csr.GO, 1)):
+      self._write(register, value)
+    while not self._lib.chip_run(self._chip, SLICE):
+      pass
+    cause = Fault(self._read(Csr.FAULT_CAUSE))
+    record = FaultRecord(cause, self._read(Csr.FAULT_PC), self._read_long(Csr.FAULT_CYCLE_LO), self._read(Csr.FAULT_INFO)) if cause else None
+    counters = {name: self._read_long(Csr.COUNTER + 8 * i) for i, name in enumerate(COUNTERS)}
+    return RunResult(self._read_long(Csr.CYCLES_LO), record, counters)
+
+  def state(self) -> dict[str, np.ndarray]:
+    sregs = np.array([self._read(Csr.SREG + 4 * i) for i in range(Config.SREGS)], np.uint32)
+    width = self.config.width
+    tiles = {"vregs": (Space.VREG, Config.VREGS), "psums": (Space.PSUM, Config.PSUMS), "vmem": (Space.VMEM, self.config.vmem_words // width)}
+    arrays = {"sregs": sregs}
+    for name, (space, count) in tiles.items():
+      arrays[name] = np.empty((count, width), np.uint32)
+      self._lib.chip_window(self._chip, Csr.WINDOW, window_select(space, 0), count, arrays[name].ctypes.data)
+    arrays["vmem"] = arrays["vmem"].reshape(-1).view(np.uint8)
+    return arrays
+
+  def close(self) -> None:
+    if self._chip:
+      self._lib.chip_free(self._chip)
+      self._chip = None
+      del self.hbm
+
+  def __del__(self) -> None:
+    if getattr(self, "_chip", None):
+      self._lib.chip_free(self._chip)

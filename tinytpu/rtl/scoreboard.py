@@ -1,0 +1,124 @@
+"""The scoreboard: what is outstanding, and whether a decoded group must wait for it."""
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, Signature
+
+from ..config import Config
+from ..isa import encoding as enc
+from ..isa import timing
+from ..isa.table import SLOTS
+from .decode import CONTROL, field, group, slot_reads, used
+
+__all__ = ["Scoreboard", "release"]
+
+
+def release() -> Signature:
+  """A register stops being outstanding at the end of this cycle."""
+  return Signature({"valid": Out(1), "reg": Out(6)})
+
+
+class Scoreboard(wiring.Component):
+  """Keeps registers, PSUM buckets, shared write ports, dividers and the matrix array that are in use.
+
+  `stall` tells of the decoded group in this cycle; `issue` marks that it issues. What is set at the end of cycle t is
+  seen by the group in t + 1; a release in cycle t + L - 1 frees the register for t + L. A program ends when all is
+  quiet, so nothing is left over for the next one.
+
+  Args:
+    vector_releases, scalar_releases: how many result buses (and faults) release registers.
+
+  Members:
+    group: In(group()); issue: In(1).
+    vector_release<i>, scalar_release<i>: In(release()).
+    stall: Out(1), conditions 1 to 4 of docs/timing.md, except for memories. quiet: Out(1), no result outstanding.
+  """
+
+  def __init__(self, vector_releases: int, scalar_releases: int):
+    self.counts = {"v": vector_releases, "s": scalar_releases}
+    names = [f"vector_release{i}" for i in range(vector_releases)] + [f"scalar_release{i}" for i in range(scalar_releases)]
+    super().__init__({"group": In(group()), "issue": In(1), "stall": Out(1), "quiet": Out(1)}
+                     | {name: In(release()) for name in names})
+
+  def elaborate(self, platform) -> Module:
+    m = Module()
+    busy = {"v": Signal(Config.VREGS, name="busy_v"), "s": Signal(Config.SREGS, name="busy_s")}
+    ops = {slot: getattr(self.group, slot) for slot in SLOTS}
+    waits: list[Value] = []
+    for slot, op in ops.items():
+      control = data.View(CONTROL, op.control)
+      for read in slot_reads(slot):
+        waits.append(op.valid & read.needed(op.word, control) & busy[read.file].bit_select(field(op.word, read.field), 1))
+      for file in busy:
+        if used(slot, f"write_{file}"):
+          waits.append(op.valid & control[f"write_{file}"] & busy[file].bit_select(field(op.word, enc.D), 1))
+
+    for file, prefix in (("v", "vector"), ("s", "scalar")):
+      releases = [getattr(self, f"{prefix}_release{i}") for i in range(self.counts[file])]
+      cleared = [Mux(r.valid, 1 << r.reg, 0) for r in releases]
+      sets = [Mux(self.issue & op.valid & self._late(slot, op.control, file), 1 << field(op.word, enc.D), 0)
+              for slot, op in ops.items() if used(slot, f"write_{file}")]
+      down, up = Signal.like(busy[file], name=f"down_{file}"), Signal.like(busy[file], name=f"up_{file}")
+      m.d.comb += [down.eq(_or(cleared)), up.eq(_or(sets))]
+      keep = busy[file] & ~down | up
+      m.d.sync += busy[file].eq(keep if file == "v" else Cat(Const(0), keep[1:Config.SREGS]))  # nothing waits for s0
+
+    buckets = self._buckets(m, ops["X"], waits)
+    self._ports(m, ops, waits)
+    m.d.comb += [self.stall.eq(Cat(waits).any()), self.quiet.eq(~(busy["v"].any() | busy["s"].any() | Cat(buckets).any()))]
+    return m
+
+  @staticmethod
+  def _late(slot: str, control: Value, file: str) -> Value:
+    """Whether the operation leaves a result outstanding in `file`; of latency 1 it does not."""
+    view = data.View(CONTROL, control)
+    return view[f"write_{file}"] & (view.is_SMUL | view.is_DIV) if slot == "S" else view[f"write_{file}"]
+
+  def _buckets(self, m: Module, op: wiring.PureInterface, waits: list[Value]) -> list[Signal]:
+    """Per bucket the cycles until its last result; steps chain without waiting."""
+    control = data.View(CONTROL, op.control)
+    left = [Signal(range(timing.MM), name=f"bucket{i}") for i in range(Config.PSUMS)]
+    busy = Signal(Config.PSUMS, name="bucket_busy")
+    bits = (Config.PSUMS - 1).bit_length()
+    target, source = field(op.word, enc.D)[:bits], field(op.word, enc.A)[:bits]
+    m.d.comb += busy.eq(Cat(count != 0 for count in left))
+    waits += [op.valid & control.pop & busy.bit_select(source, 1), op.valid & control.push & busy.bit_select(target, 1)]
+    starts = self.issue & op.valid & (control.is_MM | control.push)
+    for i, count in enumerate(left):
+      with m.If(starts & (target == i)):
+        m.d.sync += count.eq(Mux(control.is_MM, timing.MM - 1, timing.ALU - 1))
+      with m.Elif(busy[i]):
+        m.d.sync += count.eq(count - 1)
+    return left
+
+  def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> None:
+    """Write ports shared by several latencies (bit k: a result falls due in k cycles), dividers, the matrix array."""
+    for slot, classes in (("V", ("ALU", "IMUL", "FLOAT", "DIV")), ("S", ("SMUL", "DIV"))):
+      op, control = ops[slot], data.View(CONTROL, ops[slot].control)
+      due = Signal(timing.DIV, name=f"due_{slot}")
+      divider = Signal(range(timing.DIV), name=f"divider_{slot}")
+      taken = [control[f"is_{c}"] & due[latency] for c in classes if (latency := getattr(timing, c)) < len(due)]
+      waits += [op.valid & wait for wait in (*taken, control.is_DIV & (divider != 0))]
+      new = _or([Mux(control[f"is_{c}"], 1 << (getattr(timing, c) - 1), 0) for c in classes])
+      starts = self.issue & op.valid
+      m.d.sync += due.eq(due[1:] | Mux(starts, new, 0))
+      with m.If(starts & control.is_DIV):
+        m.d.sync += divider.eq(timing.DIV - 1)
+      with m.Elif(divider != 0):
+        m.d.sync += divider.eq(divider - 1)
+
+    op, control = ops["X"], data.View(CONTROL, ops["X"].control)
+    array = Signal(range(timing.MM_II), name="array_busy")
+    waits.append(op.valid & control.is_MM & (array != 0))
+    with m.If(self.issue & op.valid & control.is_MM):
+      m.d.sync += array.eq(timing.MM_II - 1)
+    with m.Elif(array != 0):
+      m.d.sync += array.eq(array - 1)
+
+
+def _or(values: list[Value]) -> Value:
+  total = values[0]
+  for value in values[1:]:
+    total = total | value
+  return total
