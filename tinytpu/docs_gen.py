@@ -1,0 +1,156 @@
+"""The reference page of the instruction set, docs/isa.md, printed from the table and its neighbours."""
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+
+from .config import PRESETS, Config
+from .isa import counters, encoding, faults, timing
+from .isa.encoding import BKind, Field, MemType
+from .isa.table import OPS, SLOTS, Op
+
+_OPERANDS = {  # kind: what the assembly text shows, and what it is
+  "vd": ("vD", "vector register in field d: the result, or of stores the data"),
+  "va": ("vA", "vector register in field a"), "vb": ("vB", "vector register in field b"), "vc": ("vC", "vector register in field c"),
+  "sd": ("sD", "scalar register, result, in field d"), "sa": ("sA", "scalar register in field a"),
+  "sb": ("sB", "scalar register in field b"), "sc": ("sC", "scalar register in field c"),
+  "pd": ("pD", "PSUM bucket in field d: the result; mmf and mmi also read it"),
+  "pa": ("pA", "PSUM bucket in field a"),
+  "b": ("b", "flexible: vector register, scalar register or 32-bit immediate, as field bkind says"),
+  "k": ("k", "flexible without the vector: scalar register or immediate"),
+  "imm": ("imm", "32-bit immediate in field imm"), "to": ("to", "branch target, word index in field imm; a label in text"),
+  "mem": ("[sA + sX + off]", "memory operand, contiguous"), "mem2": ("[sA + sX + off : sR, sC2]", "memory operand, 2-D strided"),
+  "memx": ("[sA + sX + off : vR]", "memory operand, gathered by index"),
+  "dma": ("[sC : sC2], [sA : sR], sD, sX", "VMEM address and pitch, HBM address and pitch, bytes per row, rows"),
+}
+_OPERANDS |= {"vs": _OPERANDS["vd"], "pm": _OPERANDS["pd"]}
+_LAYOUTS = (
+  ("ALU, cross-lane, matrix and control operations; immediate in the upper half",
+   (encoding.IMM, encoding.SWAP, encoding.BKIND, encoding.C, encoding.A, encoding.D, encoding.CODE, encoding.CHAIN)),
+  ("the same with a register as operand b",
+   (encoding.B, encoding.SWAP, encoding.BKIND, encoding.C, encoding.A, encoding.D, encoding.CODE, encoding.CHAIN)),
+  ("memory operations and DMA",
+   (encoding.OFF, encoding.C2, encoding.R, encoding.X, encoding.DTYPE, encoding.MASKED, encoding.C, encoding.A, encoding.D, encoding.CODE,
+    encoding.CHAIN)),
+)
+
+
+def isa_page() -> str:
+  """docs/isa.md: encoding, group rules, operations by slot, memory operands, latencies, faults, counters. Markdown."""
+  parts = [
+    "# The instruction set\n\nPrinted by `tinytpu docs` from `tinytpu/isa/`; do not edit. When operations issue and how long they wait "
+    "is told in [timing.md](timing.md), how they are written in [asm.md](asm.md).",
+    _machine(), _encoding(), _groups(), _operand_kinds(),
+    *(_slot(slot, title) for slot, title in SLOTS.items()),
+    _memory_types(), _latencies(), _faults(), _counters()]
+  return "\n\n".join(parts) + "\n"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+  cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+  return "\n".join(f"| {' | '.join(row)} |" for row in [list(header), ["---"] * len(header), *cells])
+
+
+def _machine() -> str:
+  rows = [(c.name, f"{c.sublanes} x {c.lanes}", f"{c.vmem_bytes // 1024} KiB", f"{c.hbm_bytes >> 20} MiB", c.line_bytes, c.hbm_latency)
+          for c in PRESETS.values()]
+  return (f"## Registers and memories\n\n{Config.VREGS} vector registers `v0`.. of one tile (sublanes x lanes 32-bit words, row-major), "
+          f"{Config.SREGS} scalar registers `s0`.. of 32 bits (`s0` reads as zero; arguments arrive from `s{Config.ARG_BASE}` on), "
+          f"{Config.PSUMS} PSUM buckets `p0`.. of one tile, a loop stack {Config.LOOP_DEPTH} deep.\n\n"
+          + _table(("preset", "tile", "VMEM", "HBM", "HBM line, bytes", "HBM latency, cycles"), rows))
+
+
+def _encoding() -> str:
+  parts = [f"## Encoding\n\nAn instruction is a {8 * encoding.WORD_BYTES}-bit word, little endian in memory. `chain` = 1 says that the "
+           "next word belongs to the same issue group."]
+  parts += [f"{title[0].upper()}{title[1:]}:\n\n```\n{_diagram(fields)}\n```" for title, fields in _LAYOUTS]
+  kinds = ", ".join(f"{int(k)} {k.name.lower()}" for k in BKind)
+  parts.append(f"`bkind`: {kinds}. `swap`: the operands a and b change places (of the selects: b and c). `off` is signed. "
+               "Unused fields are ignored.")
+  return "\n\n".join(parts)
+
+
+def _diagram(fields: Sequence[Field]) -> str:
+  """Boxes for `fields`, highest bits first; gaps are unused bits."""
+  boxes, top = [], 8 * encoding.WORD_BYTES
+  for field in fields:
+    if field.lsb + field.width < top:
+      boxes.append(("-", top - 1, field.lsb + field.width))
+    boxes.append((field.name, field.lsb + field.width - 1, field.lsb))
+    top = field.lsb
+  bits, names = "", ""
+  for name, high, low in boxes:
+    label = str(low) if high == low else f"{high}..{low}"
+    width = max(len(label), len(name)) + 2
+    bits += f" {label:^{width}}"
+    names += f"|{name:^{width}}"
+  return f"{bits.rstrip()}\n{names}|"
+
+
+def _groups() -> str:
+  return (f"## Issue groups\n\nUp to {Config.GROUP} operations issue together: at most one for each slot ({', '.join(SLOTS)}), "
+          "no two of them writing the same register. All operands are read before any result is written. A group never crosses a packet of "
+          f"{encoding.PACKET_WORDS} words; `nop`, which takes no slot, fills the gaps. Anything else faults (ILLEGAL).")
+
+
+def _operand_kinds() -> str:
+  used = {kind for op in OPS.values() for kind in op.operands}
+  rows = [(f"`{text}`", meaning) for kind, (text, meaning) in _OPERANDS.items() if kind in used]
+  return "## Operands\n\n" + _table(("as below", "meaning"), dict.fromkeys(rows))
+
+
+def _slot(slot: str, title: str) -> str:
+  rows = [(f"`{_text(op)}`", f"{op.code:#04x}", _latency(op), op.doc + (" †" if op.swappable else "")) for op in OPS.values()
+          if op.slot == slot or slot == "C" and not op.slot]
+  note = "\n\n† The flexible operand may stand first (field swap)." if any(row[3].endswith("†") for row in rows) else ""
+  return f"## Slot {slot}: {title}\n\n" + _table(("operation", "code", "latency", "does"), rows) + note
+
+
+def _text(op: Op) -> str:
+  name = f"{op.name}.T" if any(kind.startswith("mem") for kind in op.operands) else op.name
+  masked = " [? vC]" if name.endswith(".T") else ""
+  return f"{name} {', '.join(_OPERANDS[kind][0] for kind in op.operands)}".rstrip() + masked
+
+
+def _latency(op: Op) -> str:
+  if not op.timing:
+    return ""
+  cycles = getattr(timing, op.timing)
+  return {"LOAD": f"{cycles} + n", "HBM_ISSUE": f"{cycles} + n + HBM"}.get(op.timing, str(cycles))
+
+
+def _memory_types() -> str:
+  names = {"W": "any 32-bit word", "U8": "zero-extended", "I8": "sign-extended", "U16": "zero-extended", "I16": "sign-extended",
+           "F16": "IEEE 754 binary16, float32 in the register", "BF16": "bfloat16, float32 in the register"}
+  rows = [(f"`.{t.name.lower()}`", int(t), t.bytes, names[t.name]) for t in MemType]
+  return ("## Memory operands\n\n`sA` is a byte address; everything that is added to it is counted in elements and multiplied by their "
+          "size, modulo 2^32. Elements whose word of the mask register `vC` is zero are not accessed: loads give 0 there. Stores round "
+          "floats to nearest even and keep the low bits of integers. In the latencies n is the number of cycles that bank conflicts "
+          "(VMEM) or lines (HBM) take, HBM the latency of the preset.\n\n"
+          + _table(("type T", "field dtype", "bytes", "in a register"), rows))
+
+
+def _commented(module: ModuleType, pattern: str) -> list[tuple[str, str]]:
+  """(name, comment) of the lines of a module's source that match `pattern`, whose groups are just these."""
+  return re.findall(pattern, inspect.getsource(module), re.MULTILINE)
+
+
+def _latencies() -> str:
+  rows = [(f"`{name}`", getattr(timing, name), comment) for name, comment in _commented(timing, r"^([A-Z][A-Z0-9_]*) = .*?# *(.*)$")]
+  return "## Latencies\n\nCycles until a result is readable, named as in timing.md.\n\n" + _table(("name", "cycles", "of"), rows)
+
+
+def _faults() -> str:
+  comments = dict(_commented(faults, r"^  ([A-Z_]+) = \d+ *# *(.*)$"))
+  rows = [(int(f), f.name, comments.get(f.name, "no fault")) for f in faults.Fault]
+  return "## Faults\n\nA fault ends the launch and leaves cause, word index of the group, cycle and information.\n\n" + _table(
+    ("code", "cause", "when"), rows)
+
+
+def _counters() -> str:
+  lines = _commented(counters, r'^  ((?:"\w+", *)+)# *(.*)$')
+  found = {name: comment for names, comment in lines for name in re.findall(r'"(\w+)"', names)}
+  return "## Counters\n\nKept for each launch, alike by both engines.\n\n" + _table(
+    ("name", "counts"), [(f"`{name}`", found[name]) for name in counters.COUNTERS])
