@@ -6,7 +6,6 @@ write ports, which are bitmaps relative to the last issue.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..config import Config
 from ..isa import encoding as enc
@@ -16,9 +15,10 @@ from ..isa.table import OPS
 from . import layout as lay
 from .cross import MMF, MMFZ, MMI, MMIZ, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, matrix_float, matrix_int, to_scalar
 from .decode import decode, refill
+from .jit import jit
 from .lanes import INNER, scalar, vector
-from .memory import (HBM_ALIGN, HBM_BOUNDS, SIZE_SHIFT, VMEM_ALIGN, VMEM_BOUNDS, addresses, bank_cycles, check, lines_touched, load,
-                     store, transfer)
+from .memory import HBM_ALIGN, HBM_BOUNDS, check, lines_touched, load, store, transfer
+from .vmem import operand_addresses, operand_start, vmem_load, vmem_store
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 
@@ -52,10 +52,9 @@ _BKIND, _SWAP, _MASKED, _DTYPE = (f.lsb for f in (enc.BKIND, enc.SWAP, enc.MASKE
 REG, CODE_MASK, DTYPE_MASK, BKIND_MASK, WORD = enc.A.mask, enc.CODE.mask, enc.DTYPE.mask, enc.BKIND.mask, enc.IMM.mask
 B_VREG, B_SREG, BUCKET = int(enc.BKind.VREG), int(enc.BKind.SREG), Config.PSUMS - 1
 
-_jit = njit(error_model="numpy")
 
 
-@_jit
+@jit
 def flexible(word, sregs):
   """Value of a flexible operand that is a scalar register or an immediate (int64, 0 to 2^32 - 1)."""
   if (word >> _BKIND) & BKIND_MASK == B_SREG:
@@ -63,18 +62,7 @@ def flexible(word, sregs):
   return (word >> _IMM) & WORD
 
 
-@_jit
-def operand_addresses(word, form, sregs, R, address, width, side):
-  """Element addresses of a memory operand into `address`; returns (row of its mask, element type, log2 of its size)."""
-  dtype = (word >> _DTYPE) & DTYPE_MASK
-  shift = SIZE_SHIFT[dtype]
-  start = i64(sregs[(word >> _A) & REG]) + ((i64(sregs[(word >> _X) & REG]) + (word >> _OFF)) << shift)
-  r = (word >> _R) & REG
-  addresses(R, address, form, shift, start, i64(sregs[r]), i64(sregs[(word >> _C2) & REG]), r, width, side)
-  return ((word >> _C) & REG) if (word >> _MASKED) & 1 else ONES_ROW, dtype, shift
-
-
-@_jit
+@jit
 def control_fault(word, depth):
   """(cause, info) of a fault that a control operation raises whatever its operands."""
   code = (word >> _CODE) & CODE_MASK
@@ -87,7 +75,7 @@ def control_fault(word, depth):
   return 0, 0
 
 
-@_jit
+@jit
 def waits(slot_c, slot_t, dma, fence):
   """First cycle in which fences, DMA waits and a full DMA queue let the group issue."""
   at = 0
@@ -106,7 +94,7 @@ def waits(slot_c, slot_t, dma, fence):
   return at
 
 
-@_jit
+@jit
 def branch(word, sregs, loop_start, loop_count, ctl, pc, following):
   """Perform a control operation other than waits; returns the word index of the next group."""
   code, target = (word >> _CODE) & CODE_MASK, (word >> _IMM) & WORD
@@ -142,7 +130,7 @@ def branch(word, sregs, loop_start, loop_count, ctl, pc, following):
   return target if taken else following
 
 
-@_jit
+@jit
 def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
   """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
   unit = UNIT[(word >> _CODE) & CODE_MASK]
@@ -161,11 +149,12 @@ def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
   return cause, info
 
 
-@_jit
+@jit
 def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts):
   """Slot T's direct HBM operations; loads into T_ROW. Returns (cause, info) of a fault, or zeros."""
   code, width = (word >> _CODE) & CODE_MASK, geo[WIDTH]
-  mask, dtype, shift = operand_addresses(word, FORM[code], sregs, R, address, width, geo[SIDE])
+  start, dtype, shift, mask = operand_start(word, sregs)
+  operand_addresses(word, FORM[code], start, shift, sregs, R, address, width, geo[SIDE])
   cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
   if cause != 0:
     return cause, info
@@ -185,7 +174,7 @@ def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, re
   return 0, 0
 
 
-@_jit
+@jit
 def vector_slot(word, sregs, R, blocks):
   """Slot V into V_ROW."""
   code = (word >> _CODE) & CODE_MASK
@@ -204,7 +193,7 @@ def vector_slot(word, sregs, R, blocks):
   vector(R, INDEX[code], V_ROW, a, b, c, blocks)
 
 
-@_jit
+@jit
 def scalar_slot(word, sregs, t):
   """Value of slot S's operation in cycle t."""
   code = (word >> _CODE) & CODE_MASK
@@ -217,22 +206,22 @@ def scalar_slot(word, sregs, t):
   return scalar(INDEX[code], a, b, c, t)
 
 
-@_jit
+@jit
 def copy_row(R, to, source, blocks):
   for i in range(blocks):
     for j in range(INNER):
       R[to, INNER * i + j] = R[source, INNER * i + j]
 
 
-@_jit
+@jit
 def fault(ctl, cause, pc, cycle, info):
   """Record a fault and stop."""
   ctl[STATUS], ctl[FAULT], ctl[FAULT_PC], ctl[FAULT_CYCLE], ctl[FAULT_INFO], ctl[END] = 2, cause, pc, cycle, info, cycle
 
 
-@_jit
+@jit
 def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta,
-        loop_start, loop_count, dma, counts, address, count, words, budget):
+        loop_start, loop_count, dma, counts, memo, address, count, words, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
   Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where.
@@ -336,11 +325,9 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     cause, info, load_n, store_n = 0, 0, 0, 0
     if word_l != 0:
       counts[N_SLOT_C + L] += 1
-      mask, dtype, shift = operand_addresses(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, address, width, side)
-      cause, info = check(R, address, mask, shift, geo[VMEM_BYTES], width, VMEM_BOUNDS, VMEM_ALIGN)
+      load_n, cause, info = vmem_load(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, L_ROW, vmem8, vmem16, vmem32,
+                                      geo[VMEM_BYTES], width, side, memo, address, count, words)
       if cause == 0:
-        load_n = bank_cycles(R, address, mask, width, count, words)
-        load(R, L_ROW, address, mask, dtype, vmem8, vmem16, vmem32, width)
         write_l = (word_l >> _D) & REG
         ready[V0 + write_l] = t + LOAD + load_n
         tail = max(tail, t + LOAD + load_n)
@@ -349,11 +336,8 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       code = (word_t >> _CODE) & CODE_MASK
       unit = UNIT[code]
       if unit == VSTORE:
-        mask, dtype, shift = operand_addresses(word_t, FORM[code], sregs, R, address, width, side)
-        cause_t, info_t = check(R, address, mask, shift, geo[VMEM_BYTES], width, VMEM_BOUNDS, VMEM_ALIGN)
-        if cause_t == 0:
-          store_n = bank_cycles(R, address, mask, width, count, words)
-          store(R, (word_t >> _D) & REG, address, mask, dtype, vmem8, vmem16, vmem32, width)
+        store_n, cause_t, info_t = vmem_store(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem8, vmem16, vmem32,
+                                              geo[VMEM_BYTES], width, side, memo, address, count, words)
       elif unit == HLOAD or unit == HSTORE:
         cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
         tail = max(tail, ctl[TAIL])

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..isa.semantics import of_f
 from ..isa.table import OPS
+from .jit import jit
 from .layout import PSUM_ROW, X_ROW
 
 u32, f32 = np.uint32, np.float32
@@ -18,7 +18,7 @@ if _CODES:
   raise TypeError(f"the simulator does not know slot X operations {sorted(_CODES)}: extend iss.cross")
 
 
-@njit(error_model="numpy")
+@jit
 def cross(R, code, a, b, k, width, side):
   """Cross-lane move `code` of row a (index row b for xperm; k: scalar operand) into row X_ROW."""
   if code == XBCR:
@@ -45,7 +45,7 @@ def cross(R, code, a, b, k, width, side):
       R[X_ROW, e] = R[a, np.int64(R[b, e]) & (width - 1)]
 
 
-@njit(error_model="numpy")
+@jit
 def to_scalar(R, code, a, k, width):
   """Word that xtos, xany or xall takes from row a."""
   if code == XTOS:
@@ -57,7 +57,7 @@ def to_scalar(R, code, a, k, width):
   return u32(1) if (count > 0 if code == XANY else count == width) else u32(0)
 
 
-@njit(error_model="numpy")
+@jit
 def matrix_float(R, F, bucket, a, b, side, clear):
   """One float32 step into `bucket`, in the documented order of sums. F is R seen as float32."""
   for i in range(side):
@@ -73,7 +73,7 @@ def matrix_float(R, F, bucket, a, b, side, clear):
       R[PSUM_ROW + bucket, i * side + j] = of_f(f32(before + total))
 
 
-@njit(error_model="numpy")
+@jit
 def matrix_int(R, B, bucket, a, b, side, clear):
   """One int8 step into `bucket`. B is R seen as int8, the four bytes of a word along the last axis."""
   for i in range(side):

@@ -5,10 +5,9 @@ executed until invalidated, as in hardware.
 """
 from __future__ import annotations
 
-from numba import njit
-
 from ..isa import encoding as enc
 from . import layout as lay
+from .jit import jit
 
 CHAIN_LSB, CODE_LSB, CODE_MASK = enc.CHAIN.lsb, enc.CODE.lsb, enc.CODE.mask
 BKIND_LSB, BKIND_MASK = enc.BKIND.lsb, enc.BKIND.mask
@@ -22,7 +21,7 @@ STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
 DMAI = int(lay.Unit.DMAI)
 
 
-@njit(error_model="numpy")
+@jit
 def refill(text, meta, hbm64, index, block, block_words):
   """Copy block number `block` of memory into the buffer at `index`; memory beyond the end reads as zeros."""
   for i in range(block_words):
@@ -31,14 +30,14 @@ def refill(text, meta, hbm64, index, block, block_words):
     meta[index * block_words + i, STATE] = 0
 
 
-@njit(error_model="numpy")
+@jit
 def register(word, access):
   """Entry of the ready array for an access code (ready base << 8 | lsb); bucket numbers count modulo 16."""
   base, number = access >> 8, (word >> (access & 255)) & REG_MASK
   return base + (number & BUCKET_MASK if base == P0 else number)
 
 
-@njit(error_model="numpy")
+@jit
 def decode(text, slots, deps, meta, g, pc):
   """Decode the group that starts at buffer word `g`, program word `pc`: fills row g of slots, deps and meta."""
   for s in range(N_SLOTS):
@@ -91,7 +90,7 @@ def decode(text, slots, deps, meta, g, pc):
   meta[start, WORDS], meta[start, DEPS], meta[start, STATE] = g - start + 1, n_deps, 1
 
 
-@njit(error_model="numpy")
+@jit
 def _depend(deps, g, n, entry):
   """Add `entry` to the dependencies of group g unless it is there already, or is s0; returns their number."""
   if entry == 0:

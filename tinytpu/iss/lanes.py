@@ -9,9 +9,9 @@ from collections.abc import Callable
 from inspect import signature
 
 import numpy as np
-from numba import njit
 
 from ..isa import table
+from .jit import jit
 from .layout import INDEX, SLOT, SLOT_NAMES, SWAP
 
 CHUNK = 28
@@ -42,7 +42,7 @@ def _compile(source: str, name: str) -> Callable[..., int]:
   namespace: dict[str, object] = {op.name: op.ref for op in table.OPS.values() if op.ref is not None}
   namespace["u32"] = np.uint32
   exec(compile(source, f"<tinytpu.iss {name}>", "exec"), namespace)
-  return njit(error_model="numpy")(namespace[name])
+  return jit(namespace[name])
 
 
 def vector_source(chunk: int) -> str:
@@ -69,7 +69,7 @@ def _vector_dispatch() -> Callable[..., None]:
     namespace[f"vector{chunk}"] = _compile(vector_source(chunk), f"vector{chunk}")
     lines += [f"  {'el' if chunk else ''}if k < {(chunk + 1) * CHUNK}:", f"    vector{chunk}(R, k, o, a, b, c, blocks)"]
   exec(compile("\n".join(lines) + "\n", "<tinytpu.iss vector>", "exec"), namespace)
-  return njit(error_model="numpy")(namespace["vector"])
+  return jit(namespace["vector"])
 
 
 scalar = _compile(scalar_source(), "scalar")

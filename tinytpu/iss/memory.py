@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..isa.encoding import MemType
 from ..isa.faults import Fault
 from ..isa.semantics import b2f, f2b, f2h, h2f
+from .jit import jit
 from .layout import Unit
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
@@ -19,7 +19,7 @@ DMAI = int(Unit.DMAI)
 WORD = 0xFFFFFFFF
 
 
-@njit(error_model="numpy")
+@jit
 def addresses(R, address, form, shift, start, r, c2, index, width, side):
   """Byte addresses of a tile's elements, modulo 2^32, into `address` (uint32): element e's distance from `start` is scaled by
   2^shift bytes. r and c2 are the strides of mem2, `index` the row of the index tile of memx."""
@@ -36,7 +36,7 @@ def addresses(R, address, form, shift, start, r, c2, index, width, side):
       address[e] = u32(start + (i64(R[index, e]) << shift))
 
 
-@njit(error_model="numpy")
+@jit
 def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
   """(cause, address) of the lowest active element that is misaligned or at `size` bytes or beyond; (0, 0) if there is none.
 
@@ -45,7 +45,7 @@ def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
   bad = 0
   for e in range(width):
     at = i64(address[e])
-    bad += i64(at >= size or at & low != 0)
+    bad |= (at & low) | i64(at >= size)
   if bad != 0:
     for e in range(width):
       at = i64(address[e])
@@ -57,7 +57,7 @@ def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
   return 0, 0
 
 
-@njit(error_model="numpy")
+@jit
 def bank_cycles(R, address, mask, width, count, words):
   """Cycles of a VMEM access: most distinct words of active elements in one bank, at least 1. count (width) and words
   (width x width) are scratch."""
@@ -80,7 +80,35 @@ def bank_cycles(R, address, mask, width, count, words):
   return most
 
 
-@njit(error_model="numpy")
+@jit
+def strided_cycles(r, c2, width, side, memo, count, words):
+  """bank_cycles of a whole mem2 tile of words with strides r and c2 (0 to 2^20), which are all it depends on: the start only
+  rotates the banks. memo: int64 (n, 2), n a power of two, pairs of key and cycles, keys -1 at first."""
+  key = r << 20 | c2
+  slot = (r * 5 + c2) & (memo.shape[0] - 1)
+  if memo[slot, 0] == key:
+    return memo[slot, 1]
+  most = 1
+  for e in range(width):
+    count[e] = 0
+  for i in range(side):
+    for j in range(side):
+      word = i * r + j * c2
+      bank = word & (width - 1)
+      n, known = count[bank], False
+      for k in range(n):
+        if words[bank, k] == word:
+          known = True
+          break
+      if not known:
+        words[bank, n] = word
+        count[bank] = n + 1
+        most = max(most, n + 1)
+  memo[slot, 0], memo[slot, 1] = key, most
+  return most
+
+
+@jit
 def lines_touched(R, address, mask, width, line_shift, words):
   """Distinct HBM lines of active elements, possibly 0. words is scratch."""
   n, last = 0, -1
@@ -99,7 +127,7 @@ def lines_touched(R, address, mask, width, line_shift, words):
   return n
 
 
-@njit(error_model="numpy")
+@jit
 def load(R, out, address, mask, dtype, m8, m16, m32, width):
   """Load checked elements into row `out`; elements masked off become 0. m8, m16, m32: the memory as bytes, halves, words."""
   if dtype == W:
@@ -124,7 +152,7 @@ def load(R, out, address, mask, dtype, m8, m16, m32, width):
     R[out, e] = value
 
 
-@njit(error_model="numpy")
+@jit
 def store(R, source, address, mask, dtype, m8, m16, m32, width):
   """Store checked elements of row `source` in element order, so that the highest wins."""
   for e in range(width):
@@ -142,7 +170,7 @@ def store(R, source, address, mask, dtype, m8, m16, m32, width):
         m16[at >> 1] = np.uint16(value)
 
 
-@njit(error_model="numpy")
+@jit
 def transfer(unit, vbase, vpitch, hbase, hpitch, nbytes, rows, vmem32, hbm32, vmem_bytes, hbm_bytes, line_shift):
   """Check and perform one DMA transfer (all operands int64, bytes).
 
