@@ -208,6 +208,7 @@ def scalar_slot(word, sregs, t):
 
 @jit
 def copy_row(R, to, source, blocks):
+  """Copy a row of R."""
   for i in range(blocks):
     for j in range(INNER):
       R[to, INNER * i + j] = R[source, INNER * i + j]

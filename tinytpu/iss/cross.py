@@ -8,7 +8,7 @@ from ..isa.table import OPS
 from .jit import jit
 from .layout import PSUM_ROW, X_ROW
 
-u32, f32 = np.uint32, np.float32
+u32, i32, f32 = np.uint32, np.int32, np.float32
 
 _CODES = {op.name: op.code for op in OPS.values() if op.slot == "X"}
 XBCR, XBCC, XBCE, XTR, XROT, XPERM = (_CODES.pop(n) for n in ("xbcr", "xbcc", "xbce", "xtr", "xrot", "xperm"))
@@ -58,29 +58,53 @@ def to_scalar(R, code, a, k, width):
 
 
 @jit
+def four_products(F, b, at, side, a0, a1, a2, a3):
+  """Sum, in the documented order, of four products along k: a's elements with those below each other in row b, the first at `at`."""
+  p0, p1 = f32(a0 * F[b, at]), f32(a1 * F[b, at + side])
+  p2, p3 = f32(a2 * F[b, at + 2 * side]), f32(a3 * F[b, at + 3 * side])
+  return f32(f32(p0 + p1) + f32(p2 + p3))
+
+
+@jit
 def matrix_float(R, F, bucket, a, b, side, clear):
-  """One float32 step into `bucket`, in the documented order of sums. F is R seen as float32."""
+  """One float32 step into `bucket`, in the documented order of sums. F is R seen as float32.
+
+  Four neighbours are computed at a time, all loaded before any is stored: straight-line code that LLVM vectorises."""
+  row = PSUM_ROW + bucket
   for i in range(side):
-    for j in range(side):
-      total = f32(0)
+    for j in range(0, side, 4):
+      t0, t1, t2, t3 = f32(0), f32(0), f32(0), f32(0)
       for g in range(0, side, 4):
-        row = i * side + g
-        p0, p1 = f32(F[a, row] * F[b, g * side + j]), f32(F[a, row + 1] * F[b, (g + 1) * side + j])
-        p2, p3 = f32(F[a, row + 2] * F[b, (g + 2) * side + j]), f32(F[a, row + 3] * F[b, (g + 3) * side + j])
-        four = f32(f32(p0 + p1) + f32(p2 + p3))
-        total = four if g == 0 else f32(total + four)
-      before = f32(0) if clear else F[PSUM_ROW + bucket, i * side + j]
-      R[PSUM_ROW + bucket, i * side + j] = of_f(f32(before + total))
+        k = i * side + g
+        a0, a1, a2, a3 = F[a, k], F[a, k + 1], F[a, k + 2], F[a, k + 3]
+        at = g * side + j
+        f0, f1 = four_products(F, b, at, side, a0, a1, a2, a3), four_products(F, b, at + 1, side, a0, a1, a2, a3)
+        f2, f3 = four_products(F, b, at + 2, side, a0, a1, a2, a3), four_products(F, b, at + 3, side, a0, a1, a2, a3)
+        if g == 0:
+          t0, t1, t2, t3 = f0, f1, f2, f3
+        else:
+          t0, t1, t2, t3 = f32(t0 + f0), f32(t1 + f1), f32(t2 + f2), f32(t3 + f3)
+      e = i * side + j
+      if clear:
+        c0, c1, c2, c3 = f32(0), f32(0), f32(0), f32(0)
+      else:
+        c0, c1, c2, c3 = F[row, e], F[row, e + 1], F[row, e + 2], F[row, e + 3]
+      t0, t1, t2, t3 = f32(c0 + t0), f32(c1 + t1), f32(c2 + t2), f32(c3 + t3)
+      R[row, e], R[row, e + 1], R[row, e + 2], R[row, e + 3] = of_f(t0), of_f(t1), of_f(t2), of_f(t3)
 
 
 @jit
 def matrix_int(R, B, bucket, a, b, side, clear):
-  """One int8 step into `bucket`. B is R seen as int8, the four bytes of a word along the last axis."""
+  """One int8 step into `bucket`. B is R seen as int8, four bytes to a word. Uses X_ROW as scratch, for b transposed: both
+  factors of an element's sum are then runs of bytes, which LLVM vectorises."""
+  for k in range(side):
+    for j in range(side):
+      R[X_ROW, j * side + k] = R[b, k * side + j]
   for i in range(side):
     for j in range(side):
-      total = np.int64(0) if clear else np.int64(R[PSUM_ROW + bucket, i * side + j])
-      for k in range(side):
-        x, y = i * side + k, k * side + j
-        for n in range(4):
-          total += np.int64(B[a, x, n]) * np.int64(B[b, y, n])
-      R[PSUM_ROW + bucket, i * side + j] = u32(total)
+      total = i32(0)
+      for k in range(0, 4 * side, 16):
+        for n in range(16):
+          total = i32(total + i32(B[a, 4 * i * side + k + n]) * i32(B[X_ROW, 4 * j * side + k + n]))
+      e = i * side + j
+      R[PSUM_ROW + bucket, e] = u32(total) if clear else u32(R[PSUM_ROW + bucket, e] + u32(total))

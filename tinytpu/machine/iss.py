@@ -38,7 +38,7 @@ class IssEngine:
     loops = np.zeros((2, Config.LOOP_DEPTH), np.int64)
     self._arrays = (
       self._ctl, lay.geometry(config), self._sregs, self._rows, self._rows.view(np.float32),
-      self._rows.view(np.int8).reshape(lay.ROWS, width, 4), self._ready,
+      self._rows.view(np.int8), self._ready,
       self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
       self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
