@@ -1,0 +1,159 @@
+"""Assembly text: each operand form, literals, directives, and errors with their places."""
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tinytpu.asm import Arg, ArgKind, TasmError, assemble
+from tinytpu.isa.encoding import BKind, MemType
+from tinytpu.isa.instruction import Instr, decode, ins
+
+V, S = BKind.VREG, BKind.SREG
+
+
+def one(text: str) -> Instr:
+  words = assemble(text).words
+  assert len(words) == 1
+  return decode(int(words[0]))[0]
+
+
+@pytest.mark.parametrize("text, instr", [
+  ("nop", ins("nop")),
+  ("trap 0x12", ins("trap", imm=0x12)),
+  ("dwaiti 2", ins("dwaiti", imm=2)),
+  ("jmp @5", ins("jmp", imm=5)),
+  ("bne s1, s2, @0x10", ins("bne", a=1, c=2, imm=16)),
+  ("loop s3, @9", ins("loop", a=3, imm=9)),
+  ("sadd s1, s2, s3", ins("sadd", d=1, a=2, bkind=S, b=3)),
+  ("sadd s1, s2, -5", ins("sadd", d=1, a=2, imm=2**32 - 5)),
+  ("ssub s1, 5, s2", ins("ssub", d=1, a=2, imm=5, swap=True)),
+  ("ssub.swap s1, s2, s3", ins("ssub", d=1, a=3, bkind=S, b=2, swap=True)),
+  ("ssel s1, s2, s3, s4", ins("ssel", d=1, a=2, bkind=S, b=3, c=4)),
+  ("ssel s1, s2, 7, s4", ins("ssel", d=1, a=2, imm=7, c=4)),
+  ("ssel s1, s2, s4, 7", ins("ssel", d=1, a=2, imm=7, c=4, swap=True)),
+  ("smov s1, s2", ins("sadd", d=1, bkind=S, b=2)),
+  ("smov s1, -1", ins("sadd", d=1, imm=2**32 - 1)),
+  ("scyc s7", ins("scyc", d=7)),
+  ("vadd v1, v2, v3", ins("vadd", d=1, a=2, bkind=V, b=3)),
+  ("vadd v1, v2, s3", ins("vadd", d=1, a=2, bkind=S, b=3)),
+  ("vsub v1, s3, v2", ins("vsub", d=1, a=2, bkind=S, b=3, swap=True)),
+  ("vsub v1, 5, v2", ins("vsub", d=1, a=2, imm=5, swap=True)),
+  ("vsub.swap v1, v2, v3", ins("vsub", d=1, a=3, bkind=V, b=2, swap=True)),
+  ("vsel v1, v2, v3, v4", ins("vsel", d=1, a=2, bkind=V, b=3, c=4)),
+  ("vsel v1, v2, 1, v4", ins("vsel", d=1, a=2, imm=1, c=4)),
+  ("vsel v1, v2, v4, s5", ins("vsel", d=1, a=2, bkind=S, b=5, c=4, swap=True)),
+  ("vmov v1, s2", ins("vmov", d=1, bkind=S, b=2)),
+  ("vlid v63", ins("vlid", d=63)),
+  ("vf2i v1, v2", ins("vf2i", d=1, a=2)),
+  ("xbcr v1, v2, 3", ins("xbcr", d=1, a=2, imm=3)),
+  ("xperm v1, v2, v3", ins("xperm", d=1, a=2, b=3)),
+  ("xtos s1, v2, s3", ins("xtos", d=1, a=2, bkind=S, b=3)),
+  ("mmf p15, v2, v3", ins("mmf", d=15, a=2, b=3)),
+  ("ppop v1, p2", ins("ppop", d=1, a=2)),
+  ("ppush p1, v2", ins("ppush", d=1, a=2)),
+  ("vld.w v1, [s2]", ins("vld", d=1, a=2)),
+  ("vld.w v1, [s2 + s3 + 8]", ins("vld", d=1, a=2, x=3, off=8)),
+  ("vld.i8 v1, [s2 - 4]", ins("vld", d=1, a=2, off=-4, mtype=MemType.I8)),
+  ("vst.u16 v1, [s2+s3]", ins("vst", d=1, a=2, x=3, mtype=MemType.U16)),
+  ("vld2.f16 v1, [s2 + s3 - 4 : s4, s5]", ins("vld2", d=1, a=2, x=3, off=-4, r=4, c2=5, mtype=MemType.F16)),
+  ("hstx.bf16 v1, [s2 : v6] ? v7", ins("hstx", d=1, a=2, r=6, masked=True, c=7, mtype=MemType.BF16)),
+  ("hldx.u8 v1, [s2 + s3 + 0x10 : v6]", ins("hldx", d=1, a=2, x=3, off=16, r=6, mtype=MemType.U8)),
+  ("dmai [s1 : s2], [s3 : s4], s5, s6", ins("dmai", c=1, c2=2, a=3, r=4, d=5, x=6)),
+])
+def test_operand_forms(text: str, instr: Instr) -> None:
+  assert one(text) == instr
+  assert one(" " + text.replace(", ", " ,\t") + "  # comment") == instr
+
+
+@pytest.mark.parametrize("literal, bits", [
+  ("0", 0), ("4294967295", 2**32 - 1), ("-2147483648", 2**31), ("0xFFFFFFFF", 2**32 - 1), ("-0x1", 2**32 - 1), ("0b101", 5), ("+7", 7),
+  ("1.5", 0x3FC00000), ("-0.0", 0x80000000), ("1e-3", struct.unpack("<I", struct.pack("<f", 1e-3))[0]), (".5", 0x3F000000), ("2.", 0x40000000),
+  ("1E5", struct.unpack("<I", struct.pack("<f", 1e5))[0]), ("1.401298464324817e-45", 1), ("3.4028234663852886e+38", 0x7F7FFFFF),
+  ("inf", 0x7F800000), ("-inf", 0xFF800000), ("nan", 0x7FC00000)])
+def test_literals(literal: str, bits: int) -> None:
+  assert one(f"vmov v1, {literal}").imm == bits
+
+
+def test_groups_labels_and_comments() -> None:
+  program = assemble("""
+    # a loop
+    smov s1, 3 ; vmov v1, 0
+  again: loop s1, done   # label before a group
+    vadd v1, v1, 1 ; xtr v2, v1 ; vld.w v3, [s0]
+    lend
+  done: also:
+    halt
+  """)
+  codes = [int(w) >> 1 & 0xFF for w in program.words]
+  chains = [int(w) & 1 for w in program.words]
+  assert codes == [0x20, 0x61, 0x0B, 0x01, 0x50, 0xC3, 0xE0, 0x0C, 0x02]
+  assert chains == [1, 0, 1, 0, 1, 1, 0, 0, 0]
+  assert decode(int(program.words[2]))[0].imm == 8
+
+
+def test_directives() -> None:
+  program = assemble(".kernel E_4\n.arg 2 grid 1\n.arg 0 buf 3\n.arg 1 var start\n.vmem 4096\nhalt", file="x.tasm")
+  assert (program.name, program.vmem_bytes, program.config) == ("E_4", 4096, "4x4")
+  assert program.args == (Arg(0, ArgKind.BUF, 3), Arg(1, ArgKind.VAR, "start"), Arg(2, ArgKind.GRID, 1))
+  assert assemble("halt", keep_source=False).source is None
+
+
+@pytest.mark.parametrize("text, line, column, message", [
+  ("vadd v1, v64, v2", 1, 10, r"expected a vector register \(v0 to v63\) or a scalar register \(s0 to s63\), found 'v64'"),
+  ("halt\n  vadd v1, v2", 2, 14, "expected ',', found the end of the operation"),
+  ("vadd v1, 3, s2", 1, 13, "at least one is a vector register"),
+  ("sadd s1, s2, v3", 1, 14, r"expected a scalar register \(s0 to s63\), found 'v3'"),
+  ("mmf p16, v1, v2", 1, 5, r"expected a PSUM bucket \(p0 to p15\), found 'p16'"),
+  ("vsl v1, v2, 3", 1, 1, "unknown operation 'vsl'; nearest: "),
+  ("sadd s1, s2, 1 ; vld v1, [s2]", 1, 18, "vld needs an element type .*, found none"),
+  ("vld.q v1, [s2]", 1, 1, "vld needs an element type .*, found 'q'"),
+  ("vld.w v1, [v2]", 1, 12, "expected a scalar register"),
+  ("vld.w v1, [s2 + 9000]", 1, 15, "offset 9000 does not fit: expected -8192 to 8191"),
+  ("vld2.w v1, [s2]", 1, 15, "expected ':' and two scalar registers"),
+  ("vldx.w v1, [s2 : s3]", 1, 18, "expected a vector register"),
+  ("vld.w v1, [s2] ? s3", 1, 18, "expected a vector register"),
+  ("vadd.w v1, v2, v3", 1, 1, "vadd takes no suffix, found 'w'"),
+  ("vmov.swap v1, 3", 1, 1, "vmov takes no suffix, found 'swap'"),
+  ("vadd v1, v2, 1e39", 1, 14, "1e39 does not fit float32; write inf"),
+  ("sadd s1, s2, 4294967296", 1, 14, "does not fit 32 bits"),
+  ("trap 1.5", 1, 6, "expected an integer, found '1.5'"),
+  ("vadd v1, v2, 08x", 1, 14, "'08x' is no register, number"),
+  ("vadd v1, v2, v03", 1, 14, "found 'v03'"),
+  ("vadd v1, v2 v3", 1, 13, "expected ',', found 'v3'"),
+  ("vadd v1, v2, v3 v4", 1, 17, "expected the end of the operation, found 'v4'"),
+  ("jmp 5", 1, 5, "expected a label or @ and a word index"),
+  ("halt\nsadd s1, s1, 1 ; jmp nowhere", 2, 18, "label 'nowhere' is not defined"),
+  ("a: halt\na: halt", 2, 1, "label 'a' is defined twice"),
+  ("vadd v1, v2, v3 ; vsub v4, v2, v3", 1, 19, "vadd and vsub both need slot V"),
+  ("vadd v1, v2, v3 ; vld.w v1, [s2]", 1, 19, "vadd and vld both write v1"),
+  ("nop ; nop ; nop ; nop ; nop", 1, 1, "1 to 4 operations, not 5"),
+  ("nop ; ; nop", 1, 7, "expected an operation, found nothing"),
+  (".word 0x1_0", 1, 7, "is no register, number"),
+  (".word 0x10000000000000000", 1, 7, "does not fit 64 bits"),
+  (".word 0x2 ; halt", 1, 1, "needs its chain bit"),
+  (".kernel", 1, 1, "expected .kernel NAME"),
+  (".kernel a\n.kernel b", 2, 1, "second .kernel"),
+  (".vmem lots", 1, 1, "expected .vmem BYTES"),
+  (".vmem 262145", 1, 1, "262145 bytes of VMEM asked for, 4x4 has 262144"),
+  (".arg 0 buffer 1", 1, 1, "expected .arg N buf K"),
+  (".arg 32 buf 1", 1, 1, r"expected an argument register \(0 to 31\), found 32"),
+  (".arg 1 buf 1\n.arg 1 buf 2", 2, 1, "argument 1 is given twice"),
+  (".arg 1 grid x", 1, 1, "expected a grid axis"),
+  (".data 5", 1, 1, "unknown directive '.data'"),
+])
+def test_errors_name_the_place(text: str, line: int, column: int, message: str) -> None:
+  with pytest.raises(TasmError, match=message) as caught:
+    assemble(text, file="f.tasm")
+  error = caught.value
+  assert (error.line, error.column) == (line, column)
+  first, source, caret = str(error).split("\n")
+  assert first.startswith(f"f.tasm:{line}:{column}: ")
+  assert source == "  " + text.split("\n")[line - 1]
+  assert caret.index("^") == column + 1
+
+
+def test_caret_stands_under_tabs() -> None:
+  with pytest.raises(TasmError) as caught:
+    assemble("\tsadd\ts1, s2, v3")
+  assert str(caught.value).split("\n")[2] == "  \t    \t         ^^".replace("         ^^", "        ^^")
