@@ -1,0 +1,147 @@
+"""The tinygrad device TINYTPU: memory, programs, launches."""
+from __future__ import annotations
+
+import sys
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from tinygrad.device import Allocator, BufferSpec, Compiled, Program, TinyELF
+from tinygrad.helpers import DEBUG, DEV, cpu_profile
+
+from ..asm.program import ArgKind
+from ..asm.program import Program as Container
+from ..config import preset
+from ..machine import DEFAULT_LIMIT, Engine, open_engine
+from .heap import Heap
+from .renderer import DEFAULT_PRESET, TinyTPURenderer
+from .stats import Run, stats
+
+ALIGN = 256
+"""Bytes at whose multiples buffers start."""
+
+
+@dataclass(frozen=True)
+class HbmBuffer:
+  """A range of device memory: byte address and size."""
+  address: int
+  size: int
+
+
+class TinyTPUAllocator(Allocator["TinyTPUDevice"]):
+  """Buffers in the engine's HBM. (No `_as_buffer`: copies would write past the device's bookkeeping.)"""
+
+  def _alloc(self, size: int, options: BufferSpec) -> HbmBuffer:
+    return HbmBuffer(self.dev.heap.take(_rounded(size), ALIGN), size)
+
+  def _free(self, opaque: HbmBuffer, options: BufferSpec) -> None:
+    self.dev.heap.give(opaque.address, _rounded(opaque.size))
+
+  def _offset(self, buf: HbmBuffer, size: int, offset: int) -> HbmBuffer:
+    return HbmBuffer(buf.address + offset, size)
+
+  def _copyin(self, dest: HbmBuffer, src: memoryview) -> None:
+    self.dev.engine.hbm[dest.address:dest.address + len(src)] = np.frombuffer(src, np.uint8)
+
+  def _copyout(self, dest: memoryview, src: HbmBuffer) -> None:
+    np.frombuffer(dest, np.uint8)[:] = self.dev.engine.hbm[src.address:src.address + len(dest)]
+
+
+def _rounded(size: int) -> int:
+  return -(-size // ALIGN) * ALIGN
+
+
+class TinyTPUProgram(Program["TinyTPUDevice"]):
+  """A compiled kernel, resident in HBM."""
+
+  def __init__(self, dev: TinyTPUDevice, obj: TinyELF):
+    self.dev, self.name, self.profile_key = dev, obj.name, obj.profile_key
+    self.container = Container.from_bytes(obj.lib)
+    if self.container.config != dev.config.name:
+      raise RuntimeError(f"kernel {self.name} was compiled for preset {self.container.config}, {dev.device} is a {dev.config.name}")
+    variables = [a.value for a in self.container.args if a.kind is ArgKind.VAR]
+    names = [name for name, *_ in obj.signature]
+    self.buffers = len(names) - len(set(variables))
+    self.variables = names  # of buffers and variables; values come in the order of the last ones
+    code = self.container.code_bytes()
+    self.address = dev.upload(code)
+    self._release = weakref.finalize(self, dev.release, self.address, len(code))
+    self._release.atexit = False
+
+  def __call__(self, *bufs: HbmBuffer, global_size: tuple[int, ...] = (1, 1, 1), local_size: tuple[int, ...] | None = (1, 1, 1),
+               vals: tuple[int | None, ...] = (), wait: bool = False, timeout: int | None = None, **_: object) -> float:
+    """Launch and wait.
+
+    Args:
+      timeout: simulated milliseconds after which the launch is stopped.
+
+    Returns:
+      simulated seconds.
+
+    Raises:
+      RuntimeError: the program faulted; names kernel and fault.
+    """
+    names = dict(zip(self.variables[len(self.variables) - len(vals):], vals, strict=True))
+    args = [0] * (max((a.register for a in self.container.args), default=-1) + 1)
+    for a in self.container.args:
+      value = bufs[int(a.value)].address if a.kind is ArgKind.BUF else int(global_size[int(a.value)]) if a.kind is ArgKind.GRID \
+        else names[str(a.value)]
+      if value is None:
+        raise RuntimeError(f"kernel {self.name}: variable {a.value} has no value")
+      args[a.register] = value
+    limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
+    with cpu_profile(self.name, self.dev.device, profile_key=self.profile_key):
+      result = self.dev.engine.launch(self.address, args, limit=limit, invalidate=self.dev.take_stale())
+    if result.fault is not None:
+      raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
+    stats.add(Run(self.dev.device, self.name, result.cycles, result.counters))
+    return result.cycles / self.dev.config.clock_hz
+
+
+class TinyTPUDevice(Compiled):
+  """One TinyTPU. DEV=TINYTPU is the simulator, DEV=RTL+TINYTPU the Verilated RTL, DEV=TINYTPU::4x4 chooses the preset."""
+
+  def __init__(self, device: str):
+    target = DEV.target("TINYTPU")
+    self.kind = (target.interface or "iss").lower()
+    if self.kind not in ("iss", "rtl"):
+      raise RuntimeError(f"{device} has no interface {target.interface!r}; there are ISS (the default) and RTL")
+    self.config = preset(target.arch or DEFAULT_PRESET)
+    self.heap = Heap(0, self.config.hbm_bytes)
+    self._stale = False
+    self._code_blocks: set[int] = set()
+    super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, arch=self.config.name)
+
+  @cached_property
+  def engine(self) -> Engine:
+    """The engine, opened at first use."""
+    return open_engine(self.config, self.kind, lambda line: print(f"{self.device}: {line}", file=sys.stderr) if DEBUG >= 1 else None)
+
+  def upload(self, code: bytes) -> int:
+    """Put code into HBM; returns its address."""
+    block = self.config.ibuf_block_bytes
+    at = self.heap.take(len(code), block)
+    blocks = set(range(at // block, -(-(at + len(code)) // block)))
+    self._stale |= not blocks.isdisjoint(self._code_blocks)  # the instruction buffer may hold what was there before
+    self._code_blocks |= blocks
+    self.engine.hbm[at:at + len(code)] = np.frombuffer(code, np.uint8)
+    return at
+
+  def release(self, address: int, size: int) -> None:
+    """Give code memory back."""
+    self.heap.give(address, size)
+
+  def take_stale(self) -> bool:
+    """Whether the next launch must forget the instruction buffer."""
+    stale, self._stale = self._stale, False
+    return stale
+
+  def invalidate_caches(self) -> None:
+    """Let the next launch start with an empty instruction buffer, so that timings compare."""
+    self._stale = True
+
+  def finalize(self) -> None:
+    """Close the engine at the end of the process."""
+    if "engine" in self.__dict__:
+      self.engine.close()

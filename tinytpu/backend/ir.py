@@ -1,0 +1,140 @@
+"""Machine IR: operations of the ISA table on virtual registers, and the loops around them."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..isa.encoding import MemType
+from ..isa.table import OPS, Op
+
+
+class Reg:
+  """A register of file "v", "s" or "p". `number` is None until allocation; registers made with a number keep it.
+  `remat` is the operation that recomputes its value from nothing (a constant), if there is one."""
+  __slots__ = ("file", "number", "remat")
+
+  def __init__(self, file: str, number: int | None = None):
+    self.file, self.number = file, number
+    self.remat: Inst | None = None
+
+  def __repr__(self) -> str:
+    return f"{self.file}{self.number}" if self.number is not None else f"{self.file}?{id(self) & 0xFFFF:04x}"
+
+
+Operand = Reg | int  # an int is a 32-bit immediate
+S0 = Reg("s", 0)
+
+
+@dataclass
+class Mem:
+  """A memory operand: `base` byte address, `x` and `off` in elements, then per form nothing, strides `r` and `c`, or `index`."""
+  base: Reg
+  mtype: MemType
+  x: Reg = S0
+  off: int = 0
+  r: Reg | None = None
+  c: Reg | None = None
+  index: Reg | None = None
+  mask: Reg | None = None
+
+  REGISTERS = ("base", "x", "r", "c", "index", "mask")
+
+  def registers(self) -> list[Reg]:
+    return [reg for f in self.REGISTERS if (reg := getattr(self, f)) is not None]
+
+
+@dataclass
+class Inst:
+  """One operation: `dst` is its result register, `srcs` its other operands in the order of the table, without the memory
+  operand (`mem`) and the branch target (`target`, a label). `lines` estimates the lines or cycles of a memory access."""
+  op: Op
+  dst: Reg | None = None
+  srcs: list[Operand] = field(default_factory=list)
+  mem: Mem | None = None
+  target: str = ""
+  lines: int = 1
+
+  def reads(self) -> list[Reg]:
+    """Registers that it reads, s0 included."""
+    regs = [s for s in self.srcs if isinstance(s, Reg)]
+    if "pm" in self.op.operands and self.dst is not None:
+      regs.append(self.dst)
+    return regs + self.mem.registers() if self.mem else regs
+
+  def substitute(self, replace: Callable[[Reg], Reg]) -> None:
+    """Rewrite the registers that it reads (a bucket that is both read and written is left alone)."""
+    self.srcs = [replace(s) if isinstance(s, Reg) else s for s in self.srcs]
+    if self.mem:
+      for f in Mem.REGISTERS:
+        if (reg := getattr(self.mem, f)) is not None:
+          setattr(self.mem, f, replace(reg))
+
+
+@dataclass
+class Loop:
+  """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0."""
+  body: list[Inst | Loop]
+  count: Reg | None = None
+  counter: Reg | None = None
+  until: Reg | None = None
+
+
+@dataclass
+class Label:
+  """A place in linear code."""
+  name: str
+
+
+@dataclass
+class Code:
+  """Linear code: operations and labels, and for each loop the positions (first, last) of its operations."""
+  items: list[Inst | Label]
+  loops: list[tuple[int, int]]
+
+
+def inst(name: str, dst: Reg | None, *srcs: Operand) -> Inst:
+  """An operation of the table by name."""
+  return Inst(OPS[name], dst, list(srcs))
+
+
+def walk(items: list[Inst | Loop]) -> Iterator[Inst]:
+  """Every operation of a block, loops included, in order."""
+  for item in items:
+    if isinstance(item, Loop):
+      yield from walk(item.body)
+    else:
+      yield item
+
+
+def flatten(items: list[Inst | Loop], loop_depth: int) -> Code:
+  """Linear code of a block: loops on the hardware stack down to `loop_depth` levels counted from the innermost, branches outside."""
+  code = Code([], [])
+  labels = iter(range(1 << 30))
+
+  def height(loop: Loop) -> int:
+    return (loop.until is None) + max([height(x) for x in loop.body if isinstance(x, Loop)], default=0)
+
+  def add(block: list[Inst | Loop]) -> None:
+    for item in block:
+      if not isinstance(item, Loop):
+        code.items.append(item)
+        continue
+      n = next(labels)
+      first = len(code.items)
+      if item.until is not None:
+        code.items.append(Label(f"again{n}"))
+        add(item.body)
+        code.items.append(Inst(OPS["bne"], None, [item.until, S0], target=f"again{n}"))
+      else:
+        assert item.count is not None and item.counter is not None
+        if stack := height(item) <= loop_depth:
+          code.items.append(Inst(OPS["loop"], None, [item.count], target=f"end{n}"))
+        else:
+          code.items += [Inst(OPS["bge"], None, [S0, item.count], target=f"end{n}"), Label(f"top{n}")]
+        add(item.body)
+        code.items.append(inst("sadd", item.counter, item.counter, 1))
+        code.items.append(inst("lend", None) if stack else Inst(OPS["blt"], None, [item.counter, item.count], target=f"top{n}"))
+        code.items.append(Label(f"end{n}"))
+      code.loops.append((first, len(code.items) - 1))
+  add(items)
+  return code

@@ -1,0 +1,190 @@
+"""From tinygrad's linear UOps to machine IR: walks the program in order and hands each UOp to its pass."""
+from __future__ import annotations
+
+from tinygrad.dtype import AddrSpace, dtypes
+from tinygrad.uop.ops import Ops, UOp
+
+from ..config import Config
+from .accumulators import Accumulators, Key
+from .builder import Builder, Val, imm
+from .errors import UnsupportedError
+from .ir import Inst, Loop, Reg, inst
+from .lanes import Lanes
+from .matrix import Matrix
+from .memory import Memory, local_bytes
+from .values import Values
+
+MAX_WAVES = 8
+"""Waves of one group that may be unrolled; more work items per group are refused."""
+_SKIP = (Ops.CONST, Ops.SINK, Ops.NOOP, Ops.GROUP, Ops.BARRIER, Ops.AFTER, Ops.SPECIAL)  # waves go in lock-step: barriers need no code
+
+
+class Program:
+  """A lowered kernel.
+
+  Attributes:
+    kernel: its name. items: machine IR. args: TASM argument directives. local_bytes: VMEM bytes of LOCAL buffers, which start at `local_base`.
+  """
+
+  def __init__(self, kernel: str, items: list[Inst | Loop], args: list[str], local_bytes: int):
+    self.kernel, self.items, self.args, self.local_bytes = kernel, items, args, local_bytes
+
+
+class Lowering:
+  """Lowers one kernel.
+
+  Args: config: the machine. uops: tinygrad's linear program. local_base: VMEM byte address at which LOCAL buffers start.
+  """
+
+  def __init__(self, config: Config, uops: list[UOp], local_base: int):
+    self.config, self.uops = config, uops
+    sink = next((u for u in uops if u.op is Ops.SINK), None)
+    self.kernel = sink.arg.function_name if sink is not None and sink.arg is not None else "kernel"
+    sizes = {int(u.arg[-1]): u.src[0] for u in uops if u.op is Ops.SPECIAL and u.arg[0] == "l"}
+    self.lanes = Lanes(config, [self._constant(sizes[i]) if i in sizes else 1 for i in range(max(sizes, default=-1) + 1)])
+    if self.lanes.waves > MAX_WAVES:
+      raise UnsupportedError(f"local size {self.lanes.count} in kernel {self.kernel}: at most {MAX_WAVES * config.width} work items per group")
+    self.b = Builder()
+    self.values = Values(self.kernel, self.b, self.lanes)
+    self.memory = Memory(self.values, self.b, self.lanes)
+    self.accumulators = Accumulators(self.values, self.b, self.lanes.waves)
+    self.matrix = Matrix(self.values, self.b, self.accumulators, self.lanes.waves, uops)
+    self.gates: list[Val] = []
+    self.args: list[str] = []
+    self.local_base, self.local_top = local_base, local_base
+    self.open: list[UOp] = []
+    self.ends = {u.src[1]: i for i, u in enumerate(uops) if u.op is Ops.END}
+
+  def _constant(self, u: UOp) -> int:
+    v = u.src[0] if u.op is Ops.CAST else u
+    if v.op is not Ops.CONST:
+      raise UnsupportedError(f"{u.op.name} of {u.dtype} as a local size in kernel {self.kernel}: local sizes must be constant")
+    return int(v.val)
+
+  def run(self) -> Program:
+    """Lower the program.
+
+    Raises:
+      UnsupportedError: naming the UOp, its dtypes and the kernel.
+    """
+    self._arguments()
+    grid = self._grid()
+    for i, u in enumerate(self.uops):
+      self._lower(i, u)
+    for _ in range(grid):
+      self.b.close_loop()
+    self.b.emit(inst("halt", None))
+    return Program(self.kernel, self.b.scopes[0].items, self.args, self.local_top - self.local_base)
+
+  # -- entry ----------------------------------------------------------------------------------------
+  def _argument(self, what: str) -> Val:
+    n = len(self.args)
+    if self.config.ARG_BASE + n >= self.config.SREGS:
+      raise UnsupportedError(f"kernel {self.kernel} takes more than {n} buffers, variables and grid sizes")
+    self.args.append(f".arg {n} {what}")
+    return Val("s", (Reg("s", self.config.ARG_BASE + n),))
+
+  def _arguments(self) -> None:
+    params = sorted((u for u in self.uops if u.op is Ops.PARAM), key=lambda u: u.arg.slot)
+    buffers = [u for u in params if u.addrspace is not AddrSpace.ALU]
+    slots = sorted({u.arg.slot for u in buffers})
+    for slot in slots:
+      base = self._argument(f"buf {slots.index(slot)}")
+      self.memory.bases.update((u, base) for u in buffers if u.arg.slot == slot)
+    for u in params:
+      if u.addrspace is AddrSpace.ALU:
+        self.values.check(u, u.dtype)
+        self.values.known[u] = self._argument(f"var {u.arg.name}")
+
+  def _grid(self) -> int:
+    """Loops over the group ids around everything, axis 0 innermost; returns their number."""
+    axes = sorted((u for u in self.uops if u.op is Ops.SPECIAL and u.arg[0] == "g"), key=lambda u: u.arg, reverse=True)
+    for u in self.uops:
+      if u.op is Ops.SPECIAL and u.arg[0] not in "gl":
+        raise self.values.fail(u, "only global and local ids are known")
+    counts = [self._argument(f"grid {u.arg[-1]}") for u in axes]
+    for u, count in zip(axes, counts, strict=True):
+      self.values.known[u] = self.b.open_loop(count.regs[0])
+    return len(axes)
+
+  # -- statements -----------------------------------------------------------------------------------
+  def _gate(self) -> Val | None:
+    gate = None
+    for g in self.gates:
+      gate = g if gate is None else self.values.apply("vand", "sand", gate, g)
+    return gate
+
+  def _lower(self, at: int, u: UOp) -> None:
+    known = self.values.known
+    if u.op in _SKIP or u.op is Ops.PARAM:
+      return
+    match u.op:
+      case Ops.BUFFER:
+        self._buffer(u)
+      case Ops.LOAD:
+        known[u] = self._element(u) if u.src[0].src[0].addrspace is AddrSpace.REG else self.memory.load(u)
+      case Ops.STORE:
+        store = self.accumulators.store if u.src[0].src[0].addrspace is AddrSpace.REG else self.memory.store
+        store(u, self._gate())
+      case Ops.WMMA:
+        for s in u.src:
+          if s.op is Ops.STACK:
+            for element in s.src:
+              self.values.value(element)
+            known.setdefault(s, tuple(self.values.value(element) for element in s.src))
+        known[u] = self.matrix.wmma(u)
+      case Ops.IF:
+        self.gates.append(self.values.value(u.src[0]))
+      case Ops.ENDIF:
+        self.gates.pop()
+      case Ops.RANGE:
+        self._range(at, u)
+      case Ops.END:
+        self._end(u)
+      case Ops.INDEX | Ops.STACK | Ops.CAST | Ops.BITCAST:
+        pass
+      case _ if u.op.name in ("CUSTOM", "CUSTOMI", "CALL", "INS", "SHRINK"):
+        raise self.values.fail(u, "the backend has no rule for this UOp")
+      case _:
+        pass  # arithmetic is computed where it is needed
+
+  def _element(self, u: UOp) -> Val:
+    v = self.accumulators.load(u)
+    return v if v.file != "p" or id(u) in self.matrix.feeds else self.b.to_vector(v)  # popped here: the bucket may change later
+
+  def _buffer(self, u: UOp) -> None:
+    if u.addrspace is AddrSpace.REG:
+      return
+    self.values.check(u, u.dtype)
+    self.memory.bases[u] = imm(self.local_top)
+    self.local_top += local_bytes(u)
+    if self.local_top > self.config.vmem_bytes:
+      raise self.values.fail(u, f"LOCAL buffers need {self.local_top - self.local_base} bytes of VMEM, "
+                             f"there are {self.config.vmem_bytes - self.local_base}")
+
+  def _stored(self, at: int, loop: UOp) -> list[Key]:
+    body = self.uops[at:self.ends[loop]]
+    return [self.accumulators.key(u.src[0]) for u in body if u.op is Ops.STORE and u.src[0].src[0].addrspace is AddrSpace.REG]
+
+  def _range(self, at: int, u: UOp) -> None:
+    count = None
+    if u.dtype is not dtypes.void:
+      if not self.lanes.uniform(u.src[0]):
+        raise self.values.fail(u, "the number of passes of a loop must not depend on the work item or on memory")
+      count = self.b.to_scalar(self.values.value(u.src[0])).regs[0]
+    self.accumulators.open_loop(self._stored(at, u))
+    self.values.known[u] = self.b.open_loop(count)
+    self.accumulators.enter_loop()
+    self.open.append(u)
+
+  def _end(self, u: UOp) -> None:
+    until = None
+    if self.open.pop() is not u.src[1]:
+      raise self.values.fail(u, "loops must nest")
+    if len(u.src) == 3:
+      if not self.lanes.uniform(u.src[2]) and self.lanes.count > 1:
+        raise self.values.fail(u, "the condition of a loop must not depend on the work item")
+      until = self.b.to_scalar(self.values.value(u.src[2])).regs[0]
+    self.accumulators.end_loop(merge=until is None)
+    self.b.close_loop(until)
+    self.accumulators.close_loop()

@@ -1,0 +1,77 @@
+"""The renderer: tinygrad's linear UOps to TASM, and the compiler that assembles it."""
+from __future__ import annotations
+
+from tinygrad.device import CompileError, Compiler
+from tinygrad.dtype import DType
+from tinygrad.helpers import Target
+from tinygrad.renderer import Renderer
+from tinygrad.uop.ops import UOp
+
+from .. import __version__
+from ..asm import TasmError, assemble
+from ..asm.program import isa_hash
+from ..config import Config, preset
+from . import optimize
+from .ir import flatten
+from .lower import Lowering
+from .regalloc import allocate, spill_bytes
+from .schedule import schedule
+from .select import MEMORY_TYPE, SUPPORTED_OPS
+from .tensorcore import tensor_cores
+from .text import render
+
+DEFAULT_PRESET = "4x4"
+
+
+class TinyTPUCompiler(Compiler):
+  """Assembles TASM to program containers for one config; its cache key changes with version, ISA and machine."""
+
+  def __init__(self, config: Config):
+    super().__init__(f"compile_tinytpu_{__version__}_{isa_hash().hex()}_{config.name}")
+    self.config = config
+
+  def compile(self, src: str) -> bytes:
+    """Assemble.
+
+    Raises:
+      CompileError: the text is not a valid program (a defect of the renderer, or of a user's own text).
+    """
+    try:
+      return assemble(src, self.config, file="<kernel>").to_bytes()
+    except TasmError as error:
+      raise CompileError(str(error)) from error
+
+
+class TinyTPURenderer(Renderer):
+  """Compiles kernels for the preset named by the target's architecture."""
+  supports_float4 = False
+  has_local = True
+  has_shared = True
+  code_for_op = dict.fromkeys(SUPPORTED_OPS, str)  # tinygrad looks at the keys alone: what need not be decomposed
+
+  def __init__(self, target: Target):
+    super().__init__(target)
+    optimize.install()
+    self.config = preset(target.arch or DEFAULT_PRESET)
+    self.compiler = TinyTPUCompiler(self.config)
+    self.suffix = f"TINYTPU_{self.config.name}_{__version__}_{isa_hash().hex()[:8]}"
+    self.tensor_cores = tensor_cores(self.config)
+    self.shared_max = self.config.vmem_bytes - spill_bytes(self.config)
+
+  def supported_dtypes(self) -> set[DType]:
+    """64-bit integers and 8-bit floats are left to tinygrad's decompositions, float64 is not supported at all."""
+    return set(MEMORY_TYPE)
+
+  def render(self, uops: list[UOp]) -> str:
+    """The kernel's TASM text.
+
+    Raises:
+      UnsupportedError: something has no lowering; names UOp, dtypes and kernel.
+    """
+    local_base = spill_bytes(self.config)
+    program = Lowering(self.config, uops, local_base).run()
+    code = flatten(program.items, Config.LOOP_DEPTH)
+    code = allocate(code, self.config, program.kernel, len(program.args))
+    top = local_base + program.local_bytes if program.local_bytes else 0
+    return render(program.kernel, program.args, top, schedule(code, self.config), self.config)
+

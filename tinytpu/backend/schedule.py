@@ -1,0 +1,169 @@
+"""List scheduling: linear code to issue groups.
+
+Within each stretch without labels and branches, operations are ordered by the longest path that hangs on them and packed
+into groups, one operation per slot. Any order that respects the dependences is correct, since the hardware interlocks;
+this one hides latencies. Registers are physical here: write after read may share a group (operands are read first),
+write after write waits for the first result. Loads and stores of one memory keep their order where a store is involved.
+"""
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from ..config import Config
+from ..isa import timing
+from .ir import Code, Inst, Label, Reg
+
+Group = list[Inst]
+
+
+@dataclass
+class _Node:
+  inst: Inst
+  after: list[tuple[_Node, int]] = field(default_factory=list)  # (successor, least distance in cycles)
+  waits: int = 0
+  ready: int = 0
+  height: int = 0
+  index: int = 0
+
+
+def latency(item: Inst, config: Config) -> int:
+  """Cycles from issue to a readable result; 0 without one."""
+  cycles = int(getattr(timing, item.op.timing)) if item.op.timing else 0
+  if item.op.timing == "HBM_ISSUE":
+    return cycles + item.lines + config.hbm_latency
+  return cycles + item.lines if item.op.timing == "LOAD" else cycles
+
+
+def _memory(item: Inst) -> tuple[str, bool] | None:
+  """Memory ("h" or "v") that an operation touches, and whether it stores."""
+  return None if item.mem is None else (item.op.name[0], item.op.name[1:3] == "st")
+
+
+def _graph(block: list[Inst], config: Config) -> list[_Node]:
+  nodes = [_Node(item, index=i) for i, item in enumerate(block)]
+  writer: dict[tuple[str, int | None], _Node] = {}
+  readers: dict[tuple[str, int | None], list[_Node]] = {}
+  stores: dict[str, _Node] = {}
+  loads: dict[str, list[_Node]] = {}
+
+  def edge(a: _Node, b: _Node, distance: int) -> None:
+    if a is not b:
+      a.after.append((b, distance))
+      b.waits += 1
+
+  def name(reg: Reg) -> tuple[str, int | None]:
+    return reg.file, reg.number
+
+  for node in nodes:
+    item = node.inst
+    chained = "pm" in item.op.operands  # a matrix step follows the one before it on its bucket without waiting
+    for reg in item.reads():
+      if (w := writer.get(name(reg))) is not None:
+        edge(w, node, 1 if chained and reg is item.dst and w.inst.op.timing == "MM" else latency(w.inst, config))
+      readers.setdefault(name(reg), []).append(node)
+    if item.dst is not None and name(item.dst) != ("s", 0):
+      key = name(item.dst)
+      for r in readers.pop(key, []):
+        edge(r, node, 0)
+      if (w := writer.get(key)) is not None and not chained:
+        edge(w, node, latency(w.inst, config))
+      writer[key] = node
+    if (touch := _memory(item)) is not None:
+      memory, is_store = touch
+      if (s := stores.get(memory)) is not None:
+        edge(s, node, 1)
+      if is_store:
+        for ld in loads.pop(memory, []):
+          edge(ld, node, 0)
+        stores[memory] = node
+      else:
+        loads.setdefault(memory, []).append(node)
+  for node in reversed(nodes):
+    node.height = max([latency(node.inst, config), *(d + s.height for s, d in node.after)])
+  return nodes
+
+
+def _block(block: list[Inst], config: Config) -> list[Group]:
+  groups: list[Group] = []
+  future: list[tuple[int, int, int]] = []  # (cycle, -height, index) of nodes whose predecessors have all issued
+  nodes = _graph(block, config)
+  for n in nodes:
+    if not n.waits:
+      heapq.heappush(future, (0, -n.height, n.index))
+  cycle, free = 0, {"h": 0, "v": 0, "d": 0, "m": 0}
+  ready: list[tuple[int, int]] = []
+  while future or ready:
+    while future and future[0][0] <= cycle:
+      _, height, index = heapq.heappop(future)
+      heapq.heappush(ready, (height, index))
+    group: Group = []
+    slots: set[str] = set()
+    written: set[tuple[str, int | None]] = set()
+    left = []
+    while ready and len(group) < config.GROUP:
+      height, index = heapq.heappop(ready)
+      node = nodes[index]
+      item = node.inst
+      unit = _unit(item)
+      target = (item.dst.file, item.dst.number) if item.dst is not None else None
+      if item.op.slot in slots or unit and free[unit] > cycle or target in written:
+        left.append((height, index))
+        continue
+      group.append(item)
+      slots.add(item.op.slot)
+      if target is not None:
+        written.add(target)
+      if unit:
+        free[unit] = cycle + (item.lines if unit in "hv" else timing.DIV if unit == "d" else timing.MM_II)
+      for successor, distance in node.after:
+        successor.ready = max(successor.ready, cycle + distance)
+        successor.waits -= 1
+        if not successor.waits:
+          if successor.ready <= cycle:
+            heapq.heappush(ready, (-successor.height, successor.index))
+          else:
+            heapq.heappush(future, (successor.ready, -successor.height, successor.index))
+    for entry in left:
+      heapq.heappush(ready, entry)
+    if group:
+      groups.append(group)
+      cycle += 1
+    else:
+      cycle = min([c for c, _, _ in future[:1]] + [f for f in free.values() if f > cycle])
+  return groups
+
+
+def _unit(item: Inst) -> str:
+  """The unit that an operation keeps busy for more than a cycle."""
+  if item.mem is not None:
+    return item.op.name[0]
+  return {"DIV": "d", "MM": "m"}.get(item.op.timing, "") if item.op.slot in "VX" else ""
+
+
+def schedule(code: Code, config: Config) -> list[Group | Label]:
+  """Issue groups of a program whose registers are numbered; labels in between."""
+  out: list[Group | Label] = []
+  block: list[Inst] = []
+
+  def flush() -> None:
+    out.extend(_block(block, config))
+    block.clear()
+
+  for item in code.items:
+    if isinstance(item, Label):
+      flush()
+      out.append(item)
+    elif item.op.slot == "C":
+      flush()
+      last = out[-1] if out else None
+      needs = {(r.file, r.number) for r in item.reads()}
+      if isinstance(last, list) and len(last) < config.GROUP and not any(
+          x.op.slot == "C" or x.dst is not None and (x.dst.file, x.dst.number) in needs for x in last):
+        last.append(item)
+      else:
+        out.append([item])
+    else:
+      block.append(item)
+  flush()
+  return out

@@ -1,0 +1,96 @@
+"""Instruction selection as data: which operation computes a UOp, by UOp and kind of its operands.
+
+Values in registers: integers of any width are 32-bit words, sign- or zero-extended; bools are 0 or 1; float16 and
+bfloat16 are float32 words rounded after every operation that may leave the format.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tinygrad.dtype import DType, dtypes
+from tinygrad.uop import Ops
+
+from ..isa.encoding import MemType
+
+MEMORY_TYPE: dict[DType, MemType] = {
+  dtypes.bool: MemType.U8, dtypes.uint8: MemType.U8, dtypes.int8: MemType.I8, dtypes.uint16: MemType.U16, dtypes.int16: MemType.I16,
+  dtypes.uint32: MemType.W, dtypes.int32: MemType.W, dtypes.float32: MemType.W, dtypes.float16: MemType.F16, dtypes.bfloat16: MemType.BF16}
+"""Dtypes that registers can hold, and their element type in memory."""
+
+
+def kind(dtype: DType) -> str:
+  """b(ool), u(nsigned), i(nteger) or f(loat) of a dtype in `MEMORY_TYPE`."""
+  return "b" if dtype == dtypes.bool else "f" if dtype in dtypes.floats else "u" if dtype in dtypes.uints else "i"
+
+
+class Rule(NamedTuple):
+  """vector, scalar: mnemonics, scalar "" where there is none. order: operands by position in the UOp, or an int as an
+  immediate; None: all in order. wraps: the result may leave a narrow integer. rounds: it may leave a 16-bit float."""
+  vector: str
+  scalar: str = ""
+  order: tuple[str | int, ...] | None = None
+  wraps: bool = False
+  rounds: bool = False
+
+
+def _both(stem: str, **kw: bool) -> Rule:
+  return Rule("v" + stem, "s" + stem, **kw)
+
+
+SIGN = 0x80000000
+RULES: dict[tuple[Ops, str], Rule] = {
+  **{(op, k): _both(stem, wraps=True) for op, stem in ((Ops.ADD, "add"), (Ops.SUB, "sub"), (Ops.MUL, "mul"), (Ops.SHL, "shl")) for k in "iu"},
+  **{(op, k): _both(stem) for op, stem in ((Ops.AND, "and"), (Ops.OR, "or"), (Ops.XOR, "xor")) for k in "iub"},
+  **{(op, k): _both(stem) for op, stem in ((Ops.CMPEQ, "eq"), (Ops.CMPNE, "ne")) for k in "iub"},
+  **{(op, "i"): _both(stem, wraps=True) for op, stem in ((Ops.CDIV, "div"), (Ops.CMOD, "rem"), (Ops.FLOORDIV, "fldiv"), (Ops.FLOORMOD, "flmod"))},
+  **{(op, "u"): _both(stem) for op, stem in ((Ops.CDIV, "divu"), (Ops.CMOD, "remu"), (Ops.FLOORDIV, "divu"), (Ops.FLOORMOD, "remu"))},
+  (Ops.SHR, "i"): _both("sar"), (Ops.SHR, "u"): _both("shr"), (Ops.MAX, "i"): _both("max"), (Ops.MAX, "u"): _both("maxu"),
+  (Ops.CMPLT, "i"): _both("lt"), (Ops.CMPLT, "u"): _both("ltu"), (Ops.CMPLT, "b"): _both("ltu"),
+  (Ops.ADD, "b"): _both("or"), (Ops.MUL, "b"): _both("and"), (Ops.MAX, "b"): _both("or"),
+  **{(Ops.NEG, k): Rule("vsub", "ssub", (0, "a"), wraps=True) for k in "iu"},
+  **{(Ops.WHERE, k): _both("sel") for k in "iubf"},
+  **{(op, "f"): Rule(name, rounds=True) for op, name in (
+    (Ops.ADD, "vfadd"), (Ops.SUB, "vfsub"), (Ops.MUL, "vfmul"), (Ops.FDIV, "vfdiv"), (Ops.RECIPROCAL, "vfrcp"), (Ops.SQRT, "vfsqrt"))},
+  **{(op, "f"): Rule(name) for op, name in (
+    (Ops.MAX, "vfmax"), (Ops.CMPLT, "vflt"), (Ops.CMPEQ, "vfeq"), (Ops.CMPNE, "vfne"), (Ops.TRUNC, "vftrunc"))},
+  (Ops.NEG, "f"): Rule("vxor", "", ("a", SIGN)),
+}
+"""Operations by UOp and kind of its operands (of WHERE: of the operands chosen from)."""
+
+SUPPORTED_OPS = tuple(dict.fromkeys(op for op, _ in RULES if op not in (Ops.FLOORDIV, Ops.FLOORMOD)))
+"""What tinygrad may leave undecomposed."""
+
+ROUND = {dtypes.float16: "vroundh", dtypes.bfloat16: "vroundb"}
+"""Operation that rounds a float32 word to the values of a 16-bit float."""
+PACK = {dtypes.float16: "vf2h", dtypes.bfloat16: "vf2b"}
+"""Operation from a register's value to the bits of a 16-bit float."""
+UNPACK = {dtypes.float16: "vh2f", dtypes.bfloat16: "vb2f"}
+
+
+def wrap_sequence(dtype: DType) -> tuple[tuple[str, int], ...]:
+  """Operations ("shl", "sar" or "and", and the immediate) that bring a 32-bit word back into a narrow integer."""
+  if dtype == dtypes.bool or dtype.itemsize == 4:
+    return ()
+  bits = 8 * dtype.itemsize
+  return (("and", (1 << bits) - 1),) if dtype in dtypes.uints else (("shl", 32 - bits), ("sar", 32 - bits))
+
+
+def cast_sequence(source: DType, target: DType) -> list[tuple[str, int | None]]:
+  """Operations (mnemonic without its v or s, immediate or None) of a CAST between dtypes of `MEMORY_TYPE`, before `wrap_sequence`
+  of the target. Out of range, floats convert as on x86: through int32 to narrow integers."""
+  s, t = kind(source), kind(target)
+  if source == target or s == "b" and t in "iu":
+    return []
+  if t == "b":
+    return [("fne" if s == "f" else "ne", 0)]
+  if s != "f" and t == "f":
+    return [("i2f" if s == "i" else "u2f", None), *_rounding(target)]
+  if s == "f" and t == "f":
+    return _rounding(target)
+  if s == "f":
+    return [("f2u" if target == dtypes.uint32 else "f2i", None)]
+  return []
+
+
+def _rounding(dtype: DType) -> list[tuple[str, int | None]]:
+  return [(ROUND[dtype][1:], None)] if dtype in ROUND else []

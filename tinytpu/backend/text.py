@@ -1,0 +1,43 @@
+"""TASM text of a compiled kernel: what DEBUG=4 shows and the assembler reads."""
+from __future__ import annotations
+
+from ..config import Config
+from .ir import Inst, Label, Mem, Operand, Reg
+from .schedule import Group
+
+
+def operand(o: Operand) -> str:
+  """A register, or an immediate: small integers in decimal, anything else in hexadecimal."""
+  if isinstance(o, Reg):
+    return f"{o.file}{o.number}"
+  signed = o - (1 << 32) if o >> 31 else o
+  return str(signed) if -4096 <= signed <= 65536 else f"{o:#x}"
+
+
+def memory(mem: Mem) -> str:
+  """A memory operand in brackets, with its mask."""
+  off = f" {'-' if mem.off < 0 else '+'} {abs(mem.off)}" if mem.off else ""
+  tail = f" : {operand(mem.r)}, {operand(mem.c)}" if mem.r is not None and mem.c is not None else ""
+  tail = f" : {operand(mem.index)}" if mem.index is not None else tail
+  mask = f" ? {operand(mem.mask)}" if mem.mask is not None else ""
+  return f"[{operand(mem.base)} + {operand(mem.x)}{off}{tail}]{mask}"
+
+
+def operation(item: Inst) -> str:
+  """One operation."""
+  name = f"{item.op.name}.{item.mem.mtype.name.lower()}" if item.mem else item.op.name
+  parts = [operand(item.dst)] if item.dst is not None else []
+  parts += [operand(s) for s in item.srcs]
+  parts += [memory(item.mem)] if item.mem else []
+  parts += [item.target] if item.target else []
+  return f"{name} {', '.join(parts)}" if parts else name
+
+
+def render(kernel: str, args: list[str], vmem_bytes: int, groups: list[Group | Label], config: Config) -> str:
+  """The program's text: directives, then one issue group per line."""
+  lines = [f"# {config.name}", f".kernel {kernel}", *args]
+  if vmem_bytes:
+    lines.append(f".vmem {vmem_bytes}")
+  for group in groups:
+    lines.append(f"{group.name}:" if isinstance(group, Label) else "  " + " ; ".join(operation(x) for x in group))
+  return "\n".join(lines) + "\n"

@@ -1,0 +1,91 @@
+"""Makes tinygrad know the device TINYTPU without an import by the user: `tinytpu_boot.pth` imports this module at start-up.
+
+It only puts a finder on the import path: nothing of tinygrad or of the backend is loaded until a program asks for it.
+The finder serves `tinygrad.runtime.ops_tinytpu`, where tinygrad looks for a device's class, and completes two modules of
+tinygrad as they are imported (see `_AFTER_IMPORT`).
+"""
+from __future__ import annotations
+
+import sys
+
+_DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
+_DEVICE = "TINYTPU"
+MAX_KERNEL_BUFFERS = 24
+"""Buffers that the scheduler may give one kernel; with grid sizes and variables they share the argument registers."""
+
+
+def _read_on_device(module) -> None:  # type: ignore[no-untyped-def]
+  """Let values without a device, and sharded ones, be read through TINYTPU when it is the device in use. tinygrad clones them to
+  its CPU device, which wants clang."""
+  tensor = module.Tensor
+  read = tensor._buffer
+
+  def _buffer(self):  # type: ignore[no-untyped-def]
+    from tinygrad.device import Device
+    device = Device.DEFAULT if self.uop.device is None else self.device[0] if isinstance(self.device, tuple) else ""
+    return read(self.contiguous().clone(device) if device.split(":")[0] == _DEVICE else self)
+  tensor._buffer = _buffer
+
+
+def _limit_buffers(module) -> None:  # type: ignore[no-untyped-def]
+  """Tell the scheduler how many buffers a kernel can take."""
+  module.DEVICE_MAX_BUFS[_DEVICE] = MAX_KERNEL_BUFFERS
+
+
+_AFTER_IMPORT = {"tinygrad.tensor": _read_on_device, "tinygrad.schedule.rangeify": _limit_buffers}
+
+
+class _DeviceLoader:
+  """Loads the module in which tinygrad looks for the device's class."""
+
+  def create_module(self, spec):  # type: ignore[no-untyped-def]
+    return None
+
+  def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]
+    from tinytpu.backend.device import TinyTPUDevice
+    module.TinyTPUDevice = TinyTPUDevice
+
+
+class _After:
+  """A loader that completes a module after the real loader has run."""
+
+  def __init__(self, loader, complete):  # type: ignore[no-untyped-def]
+    self._loader, self._complete = loader, complete
+
+  def __getattr__(self, name):  # type: ignore[no-untyped-def]
+    return getattr(self._loader, name)
+
+  def create_module(self, spec):  # type: ignore[no-untyped-def]
+    return self._loader.create_module(spec)
+
+  def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]
+    self._loader.exec_module(module)
+    self._complete(module)
+
+
+class _Finder:
+  """A meta path finder for the modules above; everything else passes by at the cost of two dictionary look-ups."""
+
+  def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+    if name == _DEVICE_MODULE:
+      from importlib.machinery import ModuleSpec
+      return ModuleSpec(name, _DeviceLoader(), origin=__file__)  # type: ignore[arg-type]
+    if name in _AFTER_IMPORT:
+      from importlib.machinery import PathFinder
+      spec = PathFinder.find_spec(name, path, target)
+      if spec is not None and spec.loader is not None:
+        spec.loader = _After(spec.loader, _AFTER_IMPORT[name])  # type: ignore[assignment]
+      return spec
+    return None
+
+
+def install() -> None:
+  """Put the finder first on the import path, once, and complete what is imported already."""
+  if not any(type(finder).__name__ == _Finder.__name__ and type(finder).__module__ == __name__ for finder in sys.meta_path):
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    for name, complete in _AFTER_IMPORT.items():
+      if name in sys.modules:
+        complete(sys.modules[name])
+
+
+install()
