@@ -43,9 +43,8 @@ def run(unit: UnitSim, names: list[str], d: np.ndarray, a: np.ndarray, b: np.nda
   """Issue names[t] in cycle t where start[t], and compare both result ports in every cycle with what is due."""
   codes = [OPS[name].code for name in names]
   n, drain = len(names), timing.X2S
-  pad = lambda x: np.concatenate([x, np.zeros((drain, *np.shape(x)[1:]), np.uint32)])
-  out = unit.run({f"issue__{f}": pad(np.asarray(v)) for f, v in
-                  {"start": start, "code": codes, "d": d, "a": a, "b": b, "k": k}.items()})
+  fields = {"start": start, "code": np.array(codes), "d": d, "a": a, "b": b, "k": k}
+  out = unit.run({f"issue__{f}": np.concatenate([v, np.zeros((drain, *v.shape[1:]), np.uint32)]) for f, v in fields.items()})
   for port, table, latency in (("result", TILE, timing.XLU), ("scalar", SCALAR, timing.X2S)):
     due = {t + latency - 1: t for t in range(n) if start[t] and names[t] in table}
     assert sorted(due) == np.flatnonzero(out[f"{port}__valid"]).tolist()

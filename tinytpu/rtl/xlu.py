@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Cat, Const, Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,13 +12,7 @@ from ..isa import timing
 from ..isa.table import OPS
 from .interfaces import cross_issue, scalar_result, tile_bits, vector_result
 from .opcodes import is_op, timed
-
-
-def select(words: list[Value], index: Value) -> Value:
-  """words[index] as a binary tree of multiplexers; their number is a power of two, `index` has exactly its bits."""
-  for bit in index:
-    words = [Mux(bit, high, low) for low, high in zip(words[::2], words[1::2], strict=True)]
-  return words[0]
+from .select import tree
 
 
 class CrossUnit(wiring.Component):
@@ -63,7 +57,7 @@ class CrossUnit(wiring.Component):
 
     words: list[Value] = [a.word_select(e, 32) for e in range(self.config.width)]
     indices = self._indices(m, code, k, picks)
-    elements = [select(words, index) for index in indices]
+    elements = [tree(words, index) for index in indices]
     m.d.comb += [self.result.valid.eq(tile_valid), self.result.reg.eq(d)]
     with m.If(tile_valid):
       m.d.comb += self.result.data.eq(Cat(*elements))
@@ -77,7 +71,7 @@ class CrossUnit(wiring.Component):
         with m.Case(OPS["xall"].code):
           m.d.sync += self.scalar.data.eq(flags.all())
         with m.Default():  # xtos
-          m.d.sync += self.scalar.data.eq(select(words, k))
+          m.d.sync += self.scalar.data.eq(tree(words, k))
       m.d.sync += self.scalar.reg.eq(d)
     return m
 

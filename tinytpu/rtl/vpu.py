@@ -1,0 +1,117 @@
+"""Vector unit: slot V, one operation on a whole tile per cycle."""
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import timing
+from ..isa.table import OPS
+from .div import DivOp, DivSqrt
+from .float_add import FAdd32
+from .float_convert import ConvertOp, FConvert32
+from .float_mul import FMul32
+from .interfaces import vector_issue, vector_result
+from .opcodes import is_op, timed
+from .vpu_lane import LaneResult, VectorLane
+
+ADDER_MULTIPLIER = {"vfadd": LaneResult.FADD, "vfsub": LaneResult.FADD, "vfmul": LaneResult.FMUL}
+CONVERSIONS = {"vi2f": ConvertOp.I2F, "vu2f": ConvertOp.U2F, "vf2i": ConvertOp.F2I, "vf2u": ConvertOp.F2U, "vftrunc": ConvertOp.TRUNC}
+DIVISIONS = {name: DivOp[name.removeprefix("v").upper()] for name in timed("V", ["DIV"])}
+
+
+def check_timing() -> None:
+  """Raises ValueError if isa.timing disagrees with what the datapath takes."""
+  built = {"ALU": 2, "IMUL": 3, "FLOAT": FAdd32.CUTS + 2, "DIV": DivSqrt.CYCLES + 2}
+  if not FAdd32.CUTS == FMul32.CUTS == FConvert32.CUTS:
+    raise ValueError("the float units must have equally many register cuts")
+  for name, latency in built.items():
+    if (stated := getattr(timing, name)) != latency:
+      raise ValueError(f"isa.timing.{name} is {stated}, but the vector unit takes {latency} cycles")
+
+
+class VectorUnit(wiring.Component):
+  """All operations of slot V: `width` lanes and the control that they share.
+
+  An operation is captured in the cycle of `issue.start`, cycle t; its result is raised in t + latency - 1, the latency
+  (ALU, IMUL, FLOAT or DIV) being that of the table. One operation per cycle, divider operations at least DIV apart; the
+  issue stage sees to it that no two results fall due in one cycle.
+
+  Two clock domains besides `sync` may rest while they have nothing to do, which changes no result: `float` (the float
+  pipelines) is needed at the end of the cycles with `float_enable`, `divide` at the end of those with `divide_enable`.
+  Both are early outputs of registers. All three clocks tick together.
+
+  Parameters: config, for the width of a tile.
+
+  Members:
+    issue: In(vector_issue). result: Out(vector_result).
+    float_enable, divide_enable: Out(1).
+  """
+
+  def __init__(self, config: Config) -> None:
+    check_timing()
+    self.config = config
+    super().__init__({
+      "issue": In(vector_issue(config)), "result": Out(vector_result(config)), "float_enable": Out(1), "divide_enable": Out(1)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    issue, result = self.issue, self.result
+
+    # Stage 1, cycle t + 1: decoded while the lanes capture the operands.
+    code, d1 = Signal(8, reset_less=True), Signal(6, reset_less=True)
+    unit1, subtract = Signal(LaneResult, reset_less=True), Signal(reset_less=True)
+    convert_op, div_op = Signal(ConvertOp, reset_less=True), Signal(DivOp, reset_less=True)
+    alu1, imul1, float1, div1 = Signal(), Signal(), Signal(), Signal()
+    for valid, kind in ((alu1, "ALU"), (imul1, "IMUL"), (float1, "FLOAT"), (div1, "DIV")):
+      m.d.sync += valid.eq(issue.start & is_op(issue.code, *timed("V", [kind])))
+    with m.If(issue.start):
+      m.d.sync += [code.eq(issue.code), d1.eq(issue.d), subtract.eq(is_op(issue.code, "vfsub"))]
+      with m.Switch(issue.code):
+        for name in timed("V", ["FLOAT"]):
+          with m.Case(OPS[name].code):
+            m.d.sync += unit1.eq(ADDER_MULTIPLIER.get(name, LaneResult.CONVERT))
+            if name in CONVERSIONS:
+              m.d.sync += convert_op.eq(CONVERSIONS[name])
+        for name in timed("V", ["DIV"]):
+          with m.Case(OPS[name].code):
+            m.d.sync += div_op.eq(DIVISIONS[name])
+        with m.Default():
+          m.d.sync += [unit1.eq(LaneResult.ALU), convert_op.eq(ConvertOp.I2F), div_op.eq(DivOp.DIV)]  # of no matter
+
+    # Later stages: what is under way, and where it goes.
+    imul2, float2, float3 = Signal(), Signal(), Signal()
+    m.d.sync += [imul2.eq(imul1), float2.eq(float1), float3.eq(float2)]
+    d2, d3, d_div = (Signal(6, name=name, reset_less=True) for name in ("d2", "d3", "d_div"))
+    unit2, unit3 = (Signal(LaneResult, name=name, reset_less=True) for name in ("unit2", "unit3"))
+    m.d.sync += [d2.eq(d1), d3.eq(d2), unit2.eq(unit1), unit3.eq(unit2)]
+    countdown = Signal(range(DivSqrt.CYCLES + 1))
+    div_due = countdown == 1
+    with m.If(div1):
+      m.d.sync += [countdown.eq(DivSqrt.CYCLES), d_div.eq(d1)]
+    with m.Elif(countdown != 0):
+      m.d.sync += countdown.eq(countdown - 1)
+
+    # Whatever is due in this cycle; the issue stage admits no two.
+    select = Signal(LaneResult)
+    m.d.comb += [result.valid.eq(alu1 | imul2 | float3 | div_due), self.float_enable.eq(float1 | float2),
+                 self.divide_enable.eq(div1 | (countdown != 0))]
+    with m.If(float3):
+      m.d.comb += [select.eq(unit3), result.reg.eq(d3)]
+    with m.Elif(imul2):
+      m.d.comb += [select.eq(LaneResult.IMUL), result.reg.eq(d2)]
+    with m.Elif(div_due):
+      m.d.comb += [select.eq(LaneResult.DIV), result.reg.eq(d_div)]
+    with m.Elif(alu1):
+      m.d.comb += [select.eq(LaneResult.ALU), result.reg.eq(d1)]
+
+    lanes = [VectorLane() for _ in range(self.config.width)]
+    for e, lane in enumerate(lanes):
+      m.submodules[f"lane{e}"] = lane
+      m.d.comb += [
+        lane.capture.eq(issue.start), lane.code.eq(code), lane.subtract.eq(subtract), lane.convert_op.eq(convert_op),
+        lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.divide.eq(div1), lane.select.eq(select), lane.index.eq(e)]
+      m.d.comb += [getattr(lane, field).eq(getattr(issue, field).word_select(e, 32)) for field in "abc"]
+    m.d.comb += result.data.eq(Cat(*(lane.o for lane in lanes)))
+    return m
