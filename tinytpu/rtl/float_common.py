@@ -6,7 +6,7 @@ machine operations; no loops over bits.
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 NAN32 = 0x7FC00000
 """The canonical NaN, the only one any unit produces."""

@@ -59,21 +59,37 @@ def cache_dir() -> Path:
 def to_verilog(component: wiring.Component, name: str, *, no_inline: Iterable[str] = ()) -> str:
   """Verilog of a component as module `name`, without source locations, so equal hardware is equal text.
 
+  Amaranth writes every instance as a module of its own, named `name.path.to.it`; modules with equal content are
+  made one here, named after the first.
+
   Args:
       no_inline: patterns (fnmatch) of module names that Verilator shall keep as functions of their own, e.g.
-          `"*.lane*"`: smaller C++ for a module instantiated often. Amaranth names a submodule `name.path.to.it`.
+          `"*.lane*"`: smaller C++ for a module instantiated often.
   """
   with warnings.catch_warnings():
     warnings.simplefilter("error")
     text = amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
-  text = text[text.index("\n") + 1 :]  # the generator's version line
+  text = re.sub(r"(dump_module\$)\d+", r"\g<1>0", text)  # counted over all modules, but local to each
+  modules = _share_equal(dict(re.findall(r"^module (\\\S+(?= )|\w+)(.*?^endmodule\n)", text, flags=re.M | re.S)))
   patterns = tuple(no_inline)
+  parts = []
+  for module, body in modules.items():
+    if any(fnmatchcase(module.removeprefix("\\"), pattern) for pattern in patterns):
+      body = body.replace(";", "; /*verilator no_inline_module*/", 1)  # the first one ends the list of ports
+    parts.append(f"module {module}{body}")
+  return "\n".join(parts)
 
-  def mark(match: re.Match[str]) -> str:
-    module = match[1].removeprefix("\\").strip()
-    return match[0] + (" /*verilator no_inline_module*/" if any(fnmatchcase(module, p) for p in patterns) else "")
 
-  return re.sub(r"^module (\\\S+ |\w+)\([^;]*\);", mark, text, flags=re.MULTILINE) if patterns else text
+def _share_equal(modules: dict[str, str]) -> dict[str, str]:
+  """Keep one of each set of modules with equal content, from the leaves up."""
+  while True:
+    first: dict[str, str] = {}
+    same = {module: first.setdefault(body, module) for module, body in modules.items()}
+    if len(first) == len(modules):
+      return modules
+    kept = {module: body for module, body in modules.items() if same[module] == module}
+    instance = re.compile(r"^  (\\\S+|\w+)(?= )", flags=re.M)
+    modules = {m: instance.sub(lambda found: "  " + same.get(found[1], found[1]), b) for m, b in kept.items()}
 
 
 def _without_wakers(verilog: str) -> str:
