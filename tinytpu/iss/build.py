@@ -9,6 +9,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import numba
@@ -37,9 +38,10 @@ def engine() -> Callable[..., None]:
   from .core import run
   if not isinstance(run._cache, numba.core.caching.NullCache):
     return run
-  before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_directory())
+  settings: Any = numba.config  # its attributes appear at run time
+  before, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_directory())
   try:
     run.enable_caching()
   finally:
-    numba.config.CACHE_DIR = before
+    settings.CACHE_DIR = before
   return run

@@ -116,17 +116,17 @@ def branch(word, sregs, loop_start, loop_count, ctl, pc, following):
   if code == JMP:
     taken = True
   elif code == BEQ:
-    taken = a == c
+    taken = bool(a == c)
   elif code == BNE:
-    taken = a != c
+    taken = bool(a != c)
   elif code == BLT:
-    taken = i32(a) < i32(c)
+    taken = bool(i32(a) < i32(c))
   elif code == BGE:
-    taken = i32(a) >= i32(c)
+    taken = bool(i32(a) >= i32(c))
   elif code == BLTU:
-    taken = a < c
+    taken = bool(a < c)
   elif code == BGEU:
-    taken = a >= c
+    taken = bool(a >= c)
   return target if taken else following
 
 

@@ -36,18 +36,18 @@ def operand_addresses(word, form, start, shift, sregs, R, address, width, side):
 @jit
 def short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side):
   """(column stride, row stride) in words of a tile of words that is neither masked nor faulting nor wraps; (-1, -1) of others."""
-  start &= WORD
-  if dtype != W or mask != ONES_ROW or start & 3 != 0:
+  first = start & WORD
+  if dtype != W or mask != ONES_ROW or first & 3 != 0:
     return -1, -1
   if form == MEM:
     columns, rows = 1, side
   elif form == MEM2:
-    columns, rows = i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _R) & REG])
+    columns, rows = int(sregs[(word >> _C2) & REG]), int(sregs[(word >> _R) & REG])
     if columns >= SMALL or rows >= SMALL:
       return -1, -1
   else:
     return -1, -1
-  if start + 4 * (side - 1) * (columns + rows) + 4 > vmem_bytes:
+  if first + 4 * (side - 1) * (columns + rows) + 4 > vmem_bytes:
     return -1, -1
   return columns, rows
 
