@@ -82,14 +82,17 @@ def to_verilog(component: wiring.Component, name: str, *, no_inline: Iterable[st
 
 def _share_equal(modules: dict[str, str]) -> dict[str, str]:
   """Keep one of each set of modules with equal content, from the leaves up."""
+  instance = re.compile(r"^  (\\\S+|\w+)(?= )", flags=re.MULTILINE)
   while True:
     first: dict[str, str] = {}
     same = {module: first.setdefault(body, module) for module, body in modules.items()}
     if len(first) == len(modules):
       return modules
-    kept = {module: body for module, body in modules.items() if same[module] == module}
-    instance = re.compile(r"^  (\\\S+|\w+)(?= )", flags=re.M)
-    modules = {m: instance.sub(lambda found: "  " + same.get(found[1], found[1]), b) for m, b in kept.items()}
+
+    def rename(found: re.Match[str], same: dict[str, str] = same) -> str:
+      return "  " + same.get(found[1], found[1])
+
+    modules = {module: instance.sub(rename, body) for module, body in modules.items() if same[module] == module}
 
 
 def _without_wakers(verilog: str) -> str:
