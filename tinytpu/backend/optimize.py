@@ -1,25 +1,162 @@
-"""How kernels are shaped for the machine, in place of tinygrad's heuristic for GPUs, for this renderer only."""
+"""How kernels are shaped for the machine, in place of tinygrad's heuristic for GPUs, for this renderer only.
+
+Matrix products go to the matrix unit, padded if need be. Everything else has its lanes filled first: the axes whose
+neighbours lie side by side in memory become local, padded to a whole wave where that wastes less than dividing it;
+reductions with few outputs spread over the lanes. Then a little upcasting and unrolling lets loads overlap.
+"""
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from functools import wraps
 
-from tinygrad.codegen.opt import heuristic
+from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, heuristic
 from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.helpers import USE_TC
+from tinygrad.uop.ops import AxisType, Ops, UOp
+
+from ..config import Config
+
+MAX_UPCAST = 16
+"""Bound on upcast times unroll: elements of a kernel's body per work item."""
+MAX_LOADS = 8
+"""Kernels with more loads than this in their body are not upcast any further: they hide latency by themselves."""
 
 
 def install() -> None:
   """Make tinygrad ask `optimize` about kernels for a TinyTPU. Runs whenever a renderer is made, in compile workers too."""
-  theirs = heuristic.hand_coded_optimizations
+  theirs: Callable[[Scheduler], Scheduler] = heuristic.hand_coded_optimizations
   if getattr(theirs, "tinytpu", False):
     return
 
   @wraps(theirs)
   def hand_coded_optimizations(k: Scheduler) -> Scheduler:
-    return optimize(k) if hasattr(k.ren, "config") and k.ren.target.device == "TINYTPU" else theirs(k)
+    config = getattr(k.ren, "config", None)
+    return optimize(k, config) if isinstance(config, Config) else theirs(k)
   hand_coded_optimizations.tinytpu = True  # type: ignore[attr-defined]
   heuristic.hand_coded_optimizations = hand_coded_optimizations
 
 
-def optimize(k: Scheduler) -> Scheduler:
-  """The kernel with opts applied."""
+def optimize(k: Scheduler, config: Config) -> Scheduler:
+  """The kernel with opts applied; `k` itself is left alone."""
+  if USE_TC > 0 and (product := _matrix(k, config)) is not None:
+    return product
+  k = k.copy()
+  _fill_lanes(k, config)
+  _overlap(k)
   return k
+
+
+def _try(k: Scheduler, op: OptOps, axis: int, arg: int) -> bool:
+  try:
+    k.apply_opt(Opt(op, axis, arg))
+  except KernelOptError:
+    return False
+  return True
+
+
+def _divisor(n: int, most: int) -> int:
+  """The largest divisor of n that is at most `most`."""
+  return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+
+
+# -- matrix products ----------------------------------------------------------------------------------
+def _matrix(k: Scheduler, config: Config) -> Scheduler | None:
+  """The kernel on the matrix unit, or None if it has no matrix product that fits."""
+  for axis in range(3):
+    tk = k.copy()
+    try:
+      rngs = tk.apply_opt(Opt(OptOps.TC, axis, (-1, 2, USE_TC.value)))
+    except KernelOptError:
+      continue
+    room = Config.PSUMS - 1
+    for dim in (1, 0):  # M, then N: their tiles share the other operand's loads
+      size = rngs[dim].src[0]
+      limit = min(4, room)
+      amount = next((d for d in range(limit, 1, -1) if size.divides(d) is not None), 1)
+      if amount > 1:
+        rngs[dim] = tk.apply_opt(Opt(OptOps.UPCAST, tk.rngs.index(rngs[dim]), amount))[0]
+        room //= amount
+    return tk
+  return None
+
+
+# -- lanes --------------------------------------------------------------------------------------------
+def _stride(index: UOp, rng: UOp) -> int | None:
+  """Elements that `index` moves when `rng` counts up; None if that is no constant."""
+  total = 0
+  for term in index.get_idx().split_uop(Ops.ADD):
+    if term is rng:
+      total += 1
+    elif term.op is Ops.MUL and term.src[0] is rng and term.src[1].op is Ops.CONST:
+      total += term.src[1].val
+    elif rng in term.backward_slice_with_self:
+      return None
+  return total
+
+
+def _side_by_side(k: Scheduler, rng: UOp) -> int:
+  """How many accesses an axis steps through element by element, stores counting double, less those it jumps about in."""
+  stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
+  score = 0
+  for b in k.bufs:
+    stride, weight = _stride(b.src[1], rng), 2 if b in stored else 1
+    score += weight * (2 if stride == 1 else 1 if stride == 0 else -1 if stride is None else 0)
+  return score
+
+
+def _size(rng: UOp) -> int | None:
+  return int(rng.src[0].val) if rng.src[0].op is Ops.CONST else None
+
+
+def _fill_lanes(k: Scheduler, config: Config) -> None:
+  room = config.width
+  outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None]
+  reduces = [r for r in k.ranges_of(AxisType.REDUCE) if _size(r) is not None]
+  if reduces and math.prod(_size(r) or 1 for r in outputs) <= room // 4 and (grouped := _group(k, config, outputs, reduces)):
+    room //= grouped
+  for rng in sorted(outputs, key=lambda r: _side_by_side(k, r), reverse=True):
+    if room == 1 or rng not in k.rngs:
+      continue
+    size = _size(rng) or 1
+    axis = k.rngs.index(rng)
+    if size > room and size % room:  # not a whole number of waves
+      padded = -(-size // room) * room
+      if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, room):
+        size, axis = padded, next(i for i, r in enumerate(k.rngs) if r.arg == rng.arg)
+    amount = _divisor(size, room)
+    if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
+      room //= amount
+
+
+def _group(k: Scheduler, config: Config, outputs: Iterable[UOp], reduces: list[UOp]) -> int:
+  """Spread a reduction over the lanes that the outputs leave idle; returns how many it takes."""
+  room = config.width // (1 << (math.prod(_size(r) or 1 for r in outputs) - 1).bit_length())
+  order = sorted(range(len(reduces)), key=lambda i: _side_by_side(k, reduces[i]), reverse=True)
+  for i in order:
+    amount = _divisor(_size(reduces[i]) or 1, room)
+    if amount >= 4 and _try(k, OptOps.GROUP, k.ranges_of(AxisType.REDUCE).index(reduces[i]), amount):
+      return amount
+  return 0
+
+
+# -- overlap ------------------------------------------------------------------------------------------
+def _loads(k: Scheduler) -> int:
+  return len(k.bufs)
+
+
+def _overlap(k: Scheduler) -> None:
+  """Unroll a short or divisible reduction, and upcast an output axis, so that several loads are under way at once."""
+  body = _loads(k)
+  if k.unrollable_dims and not k.group_for_reduces:
+    last = len(k.unrollable_dims) - 1
+    size = k.full_shape[k.unrollable_dims[last]]
+    amount = size if size <= 8 else _divisor(size, 4)
+    if amount > 1 and body * amount <= 2 * MAX_LOADS and _try(k, OptOps.UNROLL, last, 0 if amount == size else amount):
+      body *= amount
+  if body > MAX_LOADS:
+    return
+  for rng in sorted((r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None), key=lambda r: _side_by_side(k, r), reverse=True):
+    amount = _divisor(_size(rng) or 1, 4)
+    if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):
+      return
