@@ -1,0 +1,39 @@
+"""Two busy loops in assembly, for measuring simulator speed: every operand in VMEM, no memory waits."""
+from __future__ import annotations
+
+ELEMENTWISE = """
+# 16 float32 additions every two cycles: the load port is the limit
+.kernel elementwise
+.arg 0 var passes
+  smov s1, 0
+  smov s2, 0x1000
+  smov s3, 0x2000
+loop s32, end
+  vld.w v1, [s1] ; vst.w v5, [s3 - 16] ; sadd s4, s1, 64
+  vld.w v2, [s2] ; vfadd v6, v3, v4
+  vld.w v3, [s1 + s0 + 16] ; vst.w v6, [s3] ; sadd s5, s2, 64
+  vld.w v4, [s2 + s0 + 16] ; vfadd v5, v1, v2 ; lend
+end:
+  halt
+"""
+
+GEMM = """
+# a float32 matrix step every MM_II = 4 cycles: the array is the limit
+.kernel gemm
+.arg 0 var passes
+  smov s1, 0
+  smov s2, 0x1000
+loop s32, end
+  vld.w v1, [s1] ; mmf p0, v3, v4 ; sadd s3, s1, 64
+  vld.w v2, [s2]
+  sand s1, s3, 0xFFF
+  nop
+  vld.w v3, [s1] ; mmf p1, v1, v2 ; sadd s3, s2, 64
+  vld.w v4, [s2]
+  sand s2, s3, 0x1FFF
+  lend
+end:
+  halt
+"""
+
+LOOPS = {"elementwise": ELEMENTWISE, "gemm": GEMM}

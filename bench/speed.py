@@ -1,0 +1,75 @@
+"""Simulator speed: cycles per second of both engines on the busy loops, and the RTL's cold build time.
+
+Wall-clock figures of a shared machine: compare them within one run.
+"""
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from tinytpu.asm import assemble
+from tinytpu.config import Config
+from tinytpu.machine import open_engine
+
+from .loops import LOOPS
+
+PASSES = {"iss": 4_000_000, "rtl": 60_000}
+
+
+def cycles_per_second(config: Config, kind: str, progress: Callable[[str, float], None] | None = None) -> dict[str, dict[str, float]]:
+  """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were issued to or busy."""
+  from tinytpu.isa import timing
+  engine = open_engine(config, kind, progress=progress)
+  results = {}
+  for name, text in LOOPS.items():
+    code = assemble(text).code_bytes()
+    engine.hbm[:len(code)] = memoryview(code)
+    engine.launch(0, [100], invalidate=True)
+    start = time.perf_counter()
+    run = engine.launch(0, [PASSES[kind]])
+    seconds = time.perf_counter() - start
+    if run.fault:
+      raise RuntimeError(f"{name} on {kind}: {run.fault}")
+    results[name] = {"cycles": run.cycles, "per_second": round(run.cycles / seconds), "vpu": round(run.counters["slot_V"] / run.cycles, 4),
+                     "mxu": round(run.counters["mxu_steps"] * timing.MM_II / run.cycles, 4)}
+  engine.close()
+  return results
+
+
+def cold_build(config: Config, progress: Callable[[str, float], None] | None = None) -> float:
+  """Seconds from nothing to a loaded RTL engine: Verilog, Verilator, C++."""
+  old = os.environ.get("TINYTPU_CACHE")
+  with tempfile.TemporaryDirectory() as folder:
+    os.environ["TINYTPU_CACHE"] = folder
+    try:
+      start = time.perf_counter()
+      open_engine(config, "rtl", progress=progress).close()
+      return time.perf_counter() - start
+    finally:
+      if old is None:
+        del os.environ["TINYTPU_CACHE"]
+      else:
+        os.environ["TINYTPU_CACHE"] = old
+
+
+def run(config: Config, console: Console) -> dict[str, object]:
+  """Measure, print a table, return the numbers."""
+  with console.status("RTL build, cold") as status:
+    build = cold_build(config, lambda what, part: status.update(f"RTL build, cold: {what}"))
+    engines = {}
+    for kind in PASSES:
+      status.update(f"loops on {kind}")
+      engines[kind] = cycles_per_second(config, kind)
+  table = Table(title=f"Simulator speed, {config.name}", caption=f"cold RTL build {build:.1f} s")
+  for column in ("engine", "loop", "cycles", "cycles/s", "VPU", "MXU"):
+    table.add_column(column, justify="left" if column in ("engine", "loop") else "right")
+  for kind, loops in engines.items():
+    for name, r in loops.items():
+      table.add_row(kind, name, f"{r['cycles']:,}", f"{r['per_second']:,}", f"{r['vpu']:.0%}", f"{r['mxu']:.0%}")
+  console.print(table)
+  return {"config": config.name, "rtl_build_seconds": round(build, 1), "engines": engines}
