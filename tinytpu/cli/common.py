@@ -24,6 +24,11 @@ console = Console()
 errors = Console(stderr=True)
 
 
+def say(text: str, style: str = "", end: str = "\n", to: Console = console) -> None:
+  """Print text as it is, in a rich style: neither wrapped nor searched for markup, since it may hold file names or be piped."""
+  to.print(text, style=style, end=end, highlight=False, soft_wrap=True, markup=False)
+
+
 @dataclass
 class Settings:
   """Global options. debug: show tracebacks."""
@@ -50,7 +55,7 @@ Engine = Annotated[EngineChoice, typer.Option("--engine", "-e", help="simulator 
 
 def _version(wanted: bool) -> None:
   if wanted:
-    console.print(f"tinytpu {__version__}", highlight=False)
+    say(f"tinytpu {__version__}")
     raise typer.Exit
 
 
@@ -106,6 +111,6 @@ def progress(title: str) -> Iterator[Report]:
       if fraction is not None:
         bar.update(task, total=1.0, completed=fraction)
       if not errors.is_terminal and step != said:  # a log shows no bars: say each step once
-        errors.print(f"{title}: {step}", highlight=False)
+        say(f"{title}: {step}", to=errors)
       said = step
     yield report

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Preset, app, console, machine_of, progress
+from .common import Preset, app, machine_of, progress, say
 
 
 @app.command()
@@ -23,7 +23,7 @@ def verilog(
     typer.echo(text, nl=False)
     return
   output.write_text(text)
-  console.print(f"{output}: module tinytpu, preset {config.name}, {len(text.splitlines())} lines", highlight=False)
+  say(f"{output}: module tinytpu, preset {config.name}, {len(text.splitlines())} lines")
 
 
 @app.command()
@@ -35,7 +35,7 @@ def build(preset: Preset = "4x4") -> None:
     started = time.perf_counter()
     with progress(f"building {kind} {config.name}") as report:
       open_engine(config, kind, progress=report).close()
-    console.print(f"{kind} {config.name}: ready after {time.perf_counter() - started:.1f} s", highlight=False)
+    say(f"{kind} {config.name}: ready after {time.perf_counter() - started:.1f} s")
 
 
 @app.command()
@@ -47,10 +47,11 @@ def doctor() -> None:
   from .checks import all_checks
   failed = 0
   for check in all_checks():
-    mark = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]note[/]"}[check.ok]
-    console.print(f"{mark} {check.name:<16} {check.found}", highlight=False, soft_wrap=True)
+    mark, style = {True: ("ok  ", "green"), False: ("FAIL", "bold red"), None: ("note", "yellow")}[check.ok]
+    say(mark, style, end="")
+    say(f" {check.name:<16} {check.found}")
     if check.ok is not True and check.advice:
-      console.print(f"     {'':<16} [dim]{check.advice}[/]", highlight=False, soft_wrap=True)
+      say(f"{'':<21} {check.advice}", "dim")
     failed += check.ok is False
   if failed:
     raise typer.Exit(1)

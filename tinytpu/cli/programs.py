@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Engine, EngineChoice, Preset, app, console, errors, machine_of, progress, read_program
+from .common import Engine, EngineChoice, Preset, app, console, errors, machine_of, progress, read_program, say
 
 if TYPE_CHECKING:
   from ..asm import Program
@@ -29,7 +29,7 @@ def asm(
   if output == file:
     raise ValueError(f"{output} would overwrite the text it is made from; name another file with --output")
   output.write_bytes((replace(program, source=None) if strip else program).to_bytes())
-  console.print(f"{output}: {program.name}, {len(program.words)} words, {len(program.args)} arguments", highlight=False)
+  say(f"{output}: {program.name}, {len(program.words)} words, {len(program.args)} arguments")
 
 
 @app.command()
@@ -87,19 +87,19 @@ def run(
     console.print(counter_table(program.name, outcomes, config))
     for kind, (result, _) in outcomes.items():
       if result.fault:
-        console.print(f"[bold red]{kind}: fault {result.fault}[/]", highlight=False)
-        console.print(f"  group: {_group(program, result.fault.pc)}", highlight=False, markup=False)
+        say(f"{kind}: fault {result.fault}", "bold red")
+        say(f"  group: {_group(program, result.fault.pc)}")
     first = engines[engine.kinds[0]]
     if registers:
       print_registers(first.state())
     for text in show or []:
-      console.print(f"{text}:", memory.show_memory(first.hbm, text), highlight=False)
+      say(f"{text}: {memory.show_memory(first.hbm, text)}")
     if len(engines) == 2 and (differences := compare(engines, outcomes)):
       for line in differences:
-        errors.print(f"[bold red]engines differ:[/] {line}", highlight=False)
+        say(f"engines differ: {line}", "bold red", to=errors)
       raise typer.Exit(2)
     if len(engines) == 2:
-      console.print("[green]engines agree: memory, registers, cycles, counters[/]", highlight=False)
+      say("engines agree: memory, registers, cycles, counters", "green")
     if any(result.fault for result, _ in outcomes.values()):
       raise typer.Exit(1)
   finally:
@@ -150,6 +150,6 @@ def docs(
   page = isa_page()
   if not check:
     output.write_text(page)
-    console.print(f"{output}: {len(page.splitlines())} lines", highlight=False)
+    say(f"{output}: {len(page.splitlines())} lines")
   elif not output.exists() or output.read_text() != page:
     raise ValueError(f"{output} is not what the table says: run `tinytpu docs`")

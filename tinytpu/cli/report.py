@@ -7,7 +7,7 @@ import numpy as np
 from rich.table import Table
 
 from ..config import Config
-from .common import console
+from .common import say
 
 _CHUNK = 1 << 24
 
@@ -32,11 +32,11 @@ def print_registers(state: dict[str, np.ndarray]) -> None:
   """Print the scalar registers, vector registers and PSUM buckets of an engine's state that are not zero."""
   scalars = np.asarray(state["sregs"])
   for number in np.flatnonzero(scalars):
-    console.print(f"s{number:<3} {int(scalars[number]):#010x}  {int(scalars[number].astype(np.int32))}", highlight=False)
+    say(f"s{number:<3} {int(scalars[number]):#010x}  {int(scalars[number].astype(np.int32))}")
   for letter, key in (("v", "vregs"), ("p", "psums")):
     for index, tile in enumerate(np.asarray(state[key])):
       if tile.any():
-        console.print(f"{letter}{index:<3} {' '.join(f'{int(word):08x}' for word in tile.reshape(-1))}", highlight=False)
+        say(f"{letter}{index:<3} {' '.join(f'{int(word):08x}' for word in tile.reshape(-1))}")
 
 
 def compare(engines: dict[str, Any], outcomes: dict[str, Any]) -> list[str]:
