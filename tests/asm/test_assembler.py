@@ -68,7 +68,8 @@ def test_operand_forms(text: str, instr: Instr) -> None:
 
 @pytest.mark.parametrize("literal, bits", [
   ("0", 0), ("4294967295", 2**32 - 1), ("-2147483648", 2**31), ("0xFFFFFFFF", 2**32 - 1), ("-0x1", 2**32 - 1), ("0b101", 5), ("+7", 7),
-  ("1.5", 0x3FC00000), ("-0.0", 0x80000000), ("1e-3", struct.unpack("<I", struct.pack("<f", 1e-3))[0]), (".5", 0x3F000000), ("2.", 0x40000000),
+  ("1.5", 0x3FC00000), ("-0.0", 0x80000000), ("1e-3", struct.unpack("<I", struct.pack("<f", 1e-3))[0]),
+  (".5", 0x3F000000), ("2.", 0x40000000),
   ("1E5", struct.unpack("<I", struct.pack("<f", 1e5))[0]), ("1.401298464324817e-45", 1), ("3.4028234663852886e+38", 0x7F7FFFFF),
   ("inf", 0x7F800000), ("-inf", 0xFF800000), ("nan", 0x7FC00000)])
 def test_literals(literal: str, bits: int) -> None:

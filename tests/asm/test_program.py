@@ -30,8 +30,10 @@ def test_every_record_survives(program: Program) -> None:
 
 def test_layout_byte_by_byte() -> None:
   program = Program(np.array([0x0102030405060708], np.uint64), "ab", (Arg(3, ArgKind.VAR, "xyz"), Arg(1, ArgKind.BUF, 258)), 5, "4x4", None)
-  sections = (b"NAME" + b"\2\0\0\0" + b"ab\0\0\0\0\0\0" + b"CONF" + b"\3\0\0\0" + b"4x4\0\0\0\0\0" + b"VMEM" + b"\4\0\0\0" + b"\5\0\0\0\0\0\0\0"
-              + b"ARGS" + b"\x0b\0\0\0" + b"\3\1\3\0xyz" + b"\1\0\2\1" + bytes(5) + b"CODE" + b"\x08\0\0\0" + bytes([8, 7, 6, 5, 4, 3, 2, 1]))
+  sections = (b"NAME" + b"\2\0\0\0" + b"ab\0\0\0\0\0\0" + b"CONF" + b"\3\0\0\0" + b"4x4\0\0\0\0\0"
+              + b"VMEM" + b"\4\0\0\0" + b"\5\0\0\0\0\0\0\0"
+              + b"ARGS" + b"\x0b\0\0\0" + b"\3\1\3\0xyz" + b"\1\0\2\1" + bytes(5)
+              + b"CODE" + b"\x08\0\0\0" + bytes([8, 7, 6, 5, 4, 3, 2, 1]))
   header = b"TINYTPU\0" + b"\1\0" + b"\5\0" + struct.pack("<I", zlib.crc32(isa_hash() + sections)) + isa_hash()
   assert program.to_bytes() == header + sections
 
