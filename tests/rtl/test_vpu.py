@@ -10,7 +10,7 @@ from tinytpu.config import preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
 from tinytpu.rtl.verilate import UnitSim, lint
-from tinytpu.rtl.vpu import VectorUnit
+from tinytpu.rtl.vpu import VectorUnit, check_timing
 
 CONFIG = preset("4x4")
 W = CONFIG.width
@@ -185,6 +185,14 @@ def test_mix(unit, operands, gaps):
     a, b = tiles(*(x[:n * W] for x in operands.pairs(n * W)))
     order = operands.rng.permutation(n)
     run(unit, mix(operands.rng, n, names, gaps), operands.rng.integers(0, 64, n), a[order], b[order], operands.raw(n * W).reshape(n, W))
+
+
+@pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV"])
+def test_refuses_another_timing(monkeypatch, name):
+  built = getattr(timing, name)
+  monkeypatch.setattr(timing, name, built + 1)
+  with pytest.raises(ValueError, match=f"isa.timing.{name} is {built + 1}, but the vector unit takes {built} cycles"):
+    check_timing()
 
 
 def test_lint(unit):

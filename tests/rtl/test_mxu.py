@@ -1,0 +1,174 @@
+"""MatrixUnit against numpy: steps, pops and pushes in every spacing that the issue stage allows."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tinytpu.config import Config, preset
+from tinytpu.isa import timing
+from tinytpu.isa.table import OPS
+from tinytpu.rtl.mxu import MatrixUnit, check_timing
+from tinytpu.rtl.verilate import UnitSim, lint
+
+CONFIG = preset("4x4")
+STEPS = ("mmf", "mmfz", "mmi", "mmiz")
+OTHERS = ("xtr", "xtos", "xperm")
+
+
+class Issue(NamedTuple):
+  """One operation: cycle, name, bucket (any 6-bit number for steps and pushes), register of ppop, operand tiles."""
+  cycle: int
+  name: str
+  bucket: int
+  reg: int
+  a: np.ndarray
+  b: np.ndarray
+
+
+def step(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+  """The new bucket, from tiles as matrices of words."""
+  if name.startswith("mmi"):
+    x, y = (t.view(np.int8).reshape(*t.shape, 4).astype(np.int64) for t in (a, b))
+    total = np.einsum("ikn,kjn->ij", x, y) + (0 if name == "mmiz" else c.astype(np.int64))
+    return (total & 0xFFFFFFFF).astype(np.uint32)
+  p = a.view(np.float32)[:, :, None] * b.view(np.float32)[None]  # i, k, j
+  total = np.zeros_like(c).view(np.float32) if name == "mmfz" else c.view(np.float32)
+  for k in range(0, p.shape[1], 4):
+    total = total + ((p[:, k] + p[:, k + 1]) + (p[:, k + 2] + p[:, k + 3]))
+  return np.where(np.isnan(total), np.uint32(0x7FC00000), total.view(np.uint32))
+
+
+class Bench:
+  """A unit, and the buckets as they ought to be: they keep their contents from run to run, as the unit does."""
+
+  def __init__(self, config: Config) -> None:
+    self.unit = UnitSim(MatrixUnit(config), f"MatrixUnit{config.name}")
+    self.size = config.sublanes
+    self.buckets = np.zeros((16, self.size, self.size), np.uint32)
+
+  def run(self, issues: Iterable[Issue]) -> None:
+    """Run the operations and compare every pop."""
+    issues = list(issues)
+    width, n = self.size**2, issues[-1].cycle + timing.MM + 8
+    inputs = {f"issue__{f}": np.zeros(n, np.uint32) for f in ("start", "code", "d", "bucket")}
+    inputs |= {f"issue__{f}": np.full((n, width), 0x3FC00001, np.uint32) for f in "ab"}
+    pops = {}
+    for t, name, bucket, reg, a, b in issues:
+      inputs["issue__start"][t], inputs["issue__code"][t] = 1, OPS[name].code
+      inputs["issue__d"][t] = reg if name == "ppop" else bucket
+      inputs["issue__bucket"][t] = bucket % 16
+      inputs["issue__a"][t], inputs["issue__b"][t] = a, b
+      if name == "ppop":
+        pops[t + timing.PPOP - 1] = (reg, self.buckets[bucket % 16].copy(), t, bucket)
+      elif name == "ppush":
+        self.buckets[bucket % 16] = a.reshape(self.size, self.size)
+      elif name in STEPS:
+        c = self.buckets[bucket % 16]
+        self.buckets[bucket % 16] = step(name, a.reshape(c.shape), b.reshape(c.shape), c)
+    out = self.unit.run(inputs)
+    assert np.flatnonzero(out["result__valid"]).tolist() == sorted(pops)
+    for cycle, (reg, expected, t, bucket) in pops.items():
+      assert out["result__reg"][cycle] == reg
+      np.testing.assert_array_equal(out["result__data"][cycle], expected.ravel(), err_msg=f"ppop of bucket {bucket} in {t}")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+  return Bench(CONFIG)
+
+
+def tiles(operands, n: int, size: int, kind: str) -> np.ndarray:
+  """n tiles: raw words; floats from the special and random classes; or floats of like magnitude, where rounding differs by order."""
+  if kind == "raw":
+    return operands.raw(n * size**2).reshape(n, -1)
+  if kind == "special":
+    return operands.rng.permutation(operands.words(n * size**2))[:n * size**2].reshape(n, -1)
+  return operands.rng.standard_normal((n, size**2)).astype(np.float32).view(np.uint32)
+
+
+def test_table_is_covered():
+  assert {op.name for op in OPS.values() if op.timing == "MM"} == set(STEPS)
+
+
+@pytest.mark.parametrize("kind", ["raw", "special", "normal"])
+@pytest.mark.parametrize("name", STEPS)
+def test_chain(bench, operands, name, kind):
+  """Steps back to back on one bucket, popped as early as allowed, after a push of random contents."""
+  t, issues, n = 0, [], 400
+  for length in operands.rng.integers(1, 12, n):
+    a, b, c = (tiles(operands, int(length), bench.size, kind) for _ in range(3))
+    bucket = int(operands.rng.integers(0, 64))
+    issues.append(Issue(t, "ppush", bucket, 0, c[0], c[0]))
+    t += 1
+    for x, y in zip(a, b, strict=True):
+      issues.append(Issue(t, name, bucket, 0, x, y))
+      t += timing.MM_II
+    t += timing.MM - timing.MM_II
+    issues.append(Issue(t, "ppop", bucket, int(operands.rng.integers(0, 64)), a[0], b[0]))
+    t += int(operands.rng.integers(1, 5))
+  bench.run(issues)
+
+
+def test_every_spacing(bench, operands):
+  """Three steps at all distances from MM_II to 2 MM_II + 4, at every phase, on equal and different buckets, of either format;
+  pops of each as early as allowed."""
+  t, issues = 0, []
+  spacings = range(timing.MM_II, 2 * timing.MM_II + 5)
+  for first in spacings:
+    for second in spacings:
+      for buckets in ((0, 0, 0), (1, 2, 1), (3, 4, 5), (6, 6, 7)):
+        t += int(operands.rng.integers(0, 4))
+        a, b = (tiles(operands, 3, bench.size, "normal") for _ in range(2))
+        cycles = (t, t + first, t + first + second)
+        names = operands.rng.choice(STEPS, 3)
+        plan = [Issue(*x, 0, p, q) for *x, p, q in zip(cycles, names, buckets, a, b, strict=True)]
+        ready = {bucket: cycle + timing.MM for cycle, bucket in zip(cycles, buckets, strict=True)}
+        taken = set(cycles)
+        for bucket, cycle in ready.items():
+          cycle = next(c for c in range(cycle, cycle + 4) if c not in taken)
+          taken.add(cycle)
+          plan.append(Issue(cycle, "ppop", bucket, bucket, a[0], b[0]))
+        issues += sorted(plan)
+        t = max(taken) + 1
+  bench.run(issues)
+
+
+def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
+  """n random operations of slot X, each in the first cycle in which the contract lets it issue."""
+  rng = operands.rng
+  kinds = {kind: tiles(operands, 2 * n, size, kind) for kind in ("raw", "special", "normal")}
+  issues, t, unit_free, ready = [], 0, 0, [0] * 16
+  for index, name in enumerate(rng.choice([*STEPS * 2, "ppop", "ppop", "ppush", *OTHERS], n)):
+    t += int(rng.random() < gaps) * int(rng.integers(1, 40))
+    bucket, reg = int(rng.choice([rng.integers(0, 64), rng.integers(0, 3)])), int(rng.integers(0, 64))
+    if name in STEPS:
+      t = max(t, unit_free)
+      unit_free, ready[bucket % 16] = t + timing.MM_II, t + timing.MM
+    elif name == "ppop":
+      bucket %= 16
+      t = max(t, ready[bucket])
+    elif name == "ppush":
+      t = max(t, ready[bucket % 16])
+      ready[bucket % 16] = t + timing.ALU
+    a, b = kinds[rng.choice(list(kinds))][2 * index:2 * index + 2]
+    issues.append(Issue(t, str(name), bucket, reg, a, b))
+    t += 1
+  return issues
+
+
+@pytest.mark.parametrize("gaps", [0, 0.2])
+def test_mix(bench, operands, gaps):
+  bench.run(mix(operands, 6000, bench.size, gaps))
+
+
+def test_refuses_another_timing(monkeypatch):
+  monkeypatch.setattr(timing, "MM", timing.MM - 1)
+  with pytest.raises(ValueError, match=f"isa.timing.MM is {timing.MM}, but .* takes {timing.MM + 1} cycles"):
+    check_timing(CONFIG)
+
+
+def test_lint(bench):
+  assert lint(bench.unit.verilog, "MatrixUnit4x4") == []
