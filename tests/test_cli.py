@@ -157,3 +157,7 @@ def test_doctor() -> None:
   output = cli("doctor")
   for name in ("python", "numpy", "C++ compiler", "verilator", "cache", "boot hook", "tinygrad device"):
     assert name in output
+
+
+def test_fuzz_on_one_engine() -> None:
+  assert "seed 7" in cli("fuzz", "-n", "2", "-s", "7", "-e", "iss")
