@@ -9,10 +9,10 @@ ELEMENTWISE = """
   smov s2, 0x1000
   smov s3, 0x2000
 loop s32, end
-  vld.w v1, [s1] ; vst.w v5, [s3 - 16] ; sadd s4, s1, 64
-  vld.w v2, [s2] ; vfadd v6, v3, v4
-  vld.w v3, [s1 + s0 + 16] ; vst.w v6, [s3] ; sadd s5, s2, 64
-  vld.w v4, [s2 + s0 + 16] ; vfadd v5, v1, v2 ; lend
+  vld.w v1, [s1] ; vfadd v5, v1, v2 ; vst.w v5, [s3] ; sadd s4, s1, 128
+  vld.w v2, [s2] ; sand s4, s4, 0xFFF
+  vld.w v3, [s1 + s0 + 16] ; vfadd v6, v3, v4 ; vst.w v6, [s3 + s0 + 16] ; sadd s1, s4, 0
+  vld.w v4, [s2 + s0 + 16] ; lend
 end:
   halt
 """
