@@ -192,12 +192,12 @@ class _Generator:
     return [*odd, *indices]
 
   # -- faults -------------------------------------------------------------------------------------------
-  def fault(self) -> Item:
-    """A group that is likely to stop the program."""
+  def fault(self) -> list[Item]:
+    """Groups that are likely to stop the program."""
     rng, layout = self.rng, self.layout
     group = self.group(slots="SVX")
     room = [op for op in group.ops if isinstance(op, Instr) and op.op.slot][:2]
-    kind = rng.randrange(8)
+    kind = rng.randrange(9)
     if kind == 0:
       unknown = rng.choice([code for code in range(256) if code not in BY_CODE])
       words = (encode(ins("vld")) | DTYPE.mask << DTYPE.lsb, encode(ins("sadd")) | BKIND.mask << BKIND.lsb,
@@ -211,6 +211,8 @@ class _Generator:
       bad = [Raw(encode(ins("sadd", d=1))), Raw(encode(ins(rng.choice(("sadd", "smul")), d=2)))]
       room = []
     elif kind == 4:
+      return [self.group(ins("loop", a=layout.small[0])) for _ in range(Config.LOOP_DEPTH + 1)]
+    elif kind == 5:
       bad = [replace(self.dma(), **rng.choice(layout.bad_dma))]
     else:
       ops = [op for op in OPS.values() if is_memory(op)]
@@ -218,7 +220,7 @@ class _Generator:
       bad = [wrong[0]] if len(wrong) == 1 or wrong[0].op.slot == wrong[1].op.slot or wrong[0].d == wrong[1].d else wrong  # type: ignore[union-attr]
       writes_v = {op.d for op in bad if isinstance(op, Instr)}
       room = [op for op in room if op.op.slot == "S" or op.d not in writes_v]
-    return Group((*room, *bad))
+    return [Group((*room, *bad))]
 
 
 def generate(seed: int, config: Config) -> Case:
@@ -231,7 +233,7 @@ def generate(seed: int, config: Config) -> Case:
       items += g.barrier()
     items += g.items(rng.randrange(2, 24), 0)
   if rng.random() < 0.3:
-    items.append(g.fault())
+    items += g.fault()
     items += g.items(rng.randrange(3), 3)
   end = g.group(ins("halt"))
   limit = rng.randrange(1, 400) if rng.random() < 0.06 else 200_000

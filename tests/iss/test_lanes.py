@@ -1,0 +1,127 @@
+"""Scalar and vector ALU operations against numpy and Python's integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.iss.reference import FLOAT, INTEGER, INTEGERS, SPECIALS, UNARY, pairs, random_words
+from tests.iss.support import IMM, SREG, VREG, W
+from tinytpu.isa.instruction import ins
+from tinytpu.isa.table import OPS
+
+MILLION = 1_000_000
+OTHER_V, OTHER_S = {"vsel", "vmov", "vlid"}, {"ssel", "scyc"}
+
+
+def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
+  wrong = np.flatnonzero(result != expected)
+  assert not wrong.size, f"{len(wrong)} wrong, first: {[hex(o[wrong[0]]) for o in operands]} gave {result[wrong[0]]:#x}, not {expected[wrong[0]]:#x}"
+
+
+def test_every_operation_has_a_test():
+  assert {"v" + n for n in INTEGER} | FLOAT.keys() | UNARY.keys() | OTHER_V == {op.name for op in OPS.values() if op.slot == "V"}
+  assert {"s" + n for n in INTEGER} | OTHER_S == {op.name for op in OPS.values() if op.slot == "S"}
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_integer(iss, name):
+  rng = np.random.default_rng(1)
+  n = 20_000 if OPS["v" + name].timing == "DIV" else MILLION
+  a, b = rng.integers(0, 1 << 32, (2, n), dtype=np.uint32)
+  b = np.where(rng.random(n) < 0.5, b >> rng.integers(0, 32, n, dtype=np.uint32), b).astype(np.uint32)
+  a, b = (np.concatenate(x) for x in zip(pairs(INTEGERS), (a, b), strict=True))
+  check(iss.lanes("v" + name, a, b), INTEGER[name](a, b), a, b)
+
+
+@pytest.mark.parametrize("name", FLOAT)
+def test_float(iss, name):
+  rng = np.random.default_rng(2)
+  a, b = random_words(rng, MILLION), random_words(rng, MILLION)
+  a, b = (np.concatenate(x) for x in zip(pairs(SPECIALS), (a, b), strict=True))
+  with np.errstate(all="ignore"):
+    expected = FLOAT[name](a, b)
+  check(iss.lanes(name, a, b), expected, a, b)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(iss, name):
+  a = np.concatenate([SPECIALS, INTEGERS, np.arange(1 << 16, dtype=np.uint32), random_words(np.random.default_rng(3), MILLION)])
+  with np.errstate(all="ignore"):
+    expected = UNARY[name](a)
+  check(iss.lanes(name, a), expected, a)
+
+
+def test_products_are_rounded_before_sums(iss):
+  """A fused multiply-add of these would differ: nothing contracts the simulator's multiplications and additions."""
+  rng = np.random.default_rng(4)
+  a, b, c = (rng.normal(0, 1, 160).astype(np.float32) for _ in range(3))
+  product = iss.lanes("vfmul", a.view(np.uint32), b.view(np.uint32))
+  result = iss.lanes("vfadd", product, c.view(np.uint32))
+  fused = (a.astype(np.float64) * b + c).astype(np.float32)
+  expected = a * b + c
+  assert (fused != expected).any()
+  check(result, expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", INTEGER)
+def test_scalar(iss, name):
+  a, b = pairs(INTEGERS)
+  expected = INTEGER[name](a, b)
+  groups = []
+  for i in range(16):  # sixteen pairs per launch: all arguments
+    groups += [[ins("s" + name, d=1 + i, a=32 + 2 * (i % 16), b=33 + 2 * (i % 16), bkind=SREG)]]
+  for start in range(0, len(a), 16):
+    args = np.stack([a[start : start + 16], b[start : start + 16]], 1).reshape(-1)
+    assert iss.run([*groups, [ins("halt")]], [int(x) for x in args]).fault is None
+    check(iss.state("sregs")[1:17], expected[start : start + 16], a[start : start + 16], b[start : start + 16])
+
+
+def test_scalar_operand_forms(iss):
+  assert iss.scalar("ssub", 7, 3) == 4
+  assert iss.scalar("ssub", 7, 3, swap=True) == 0xFFFFFFFC
+  assert iss.scalar("ssub", 7, 3, bkind=IMM, imm=10) == 0xFFFFFFFD
+  assert iss.scalar("ssub", 7, 3, bkind=IMM, imm=10, swap=True) == 3
+  assert iss.scalar("ssel", 2, 5, 9) == 5
+  assert iss.scalar("ssel", 0, 5, 9) == 9
+  assert iss.scalar("ssel", 2, 5, 9, swap=True) == 9
+  assert iss.scalar("ssel", 0, 5, 9, swap=True) == 5
+
+
+def test_s0_is_zero(iss):
+  iss.run([[ins("sadd", d=0, imm=5)], [ins("smul", d=0, a=32, imm=5)], [ins("xtos", d=0, a=1)], [ins("sadd", d=1, a=0, imm=1)], [ins("halt")]], [3])
+  assert list(iss.state("sregs")[:2]) == [0, 1]
+
+
+def test_scyc_counts_from_launch(iss):
+  iss.warm([[ins("scyc", d=1)], [ins("nop")], [ins("scyc", d=2)], [ins("halt")]])
+  assert list(iss.state("sregs")[1:3]) == [1, 3]
+
+
+def test_vector_operand_forms(iss):
+  rng = np.random.default_rng(5)
+  a, b, c = rng.integers(0, 100, (3, W), dtype=np.uint32)
+  a[::3] = 0
+  iss.set_vregs(1, np.stack([a, b, c]))
+  iss.run([[ins("sadd", d=5, imm=77)], [ins("halt")]])
+  u32 = np.uint32
+  assert (iss.vector("vsub", a=1, b=2, bkind=VREG) == a - b).all()
+  assert (iss.vector("vsub", a=1, b=2, bkind=VREG, swap=True) == b - a).all()
+  assert (iss.vector("vsub", a=1, b=5, bkind=SREG) == a - u32(77)).all()
+  assert (iss.vector("vsub", a=1, b=5, bkind=SREG, swap=True) == u32(77) - a).all()
+  assert (iss.vector("vsub", a=1, imm=3, bkind=IMM, swap=True) == u32(3) - a).all()
+  assert (iss.vector("vsel", a=1, b=2, c=3, bkind=VREG) == np.where(a != 0, b, c)).all()
+  assert (iss.vector("vsel", a=1, b=2, c=3, bkind=VREG, swap=True) == np.where(a != 0, c, b)).all()
+  assert (iss.vector("vsel", a=1, imm=9, c=3, bkind=IMM, swap=True) == np.where(a != 0, c, 9)).all()
+  assert (iss.vector("vmov", b=2, bkind=VREG) == b).all()
+  assert (iss.vector("vmov", b=5, bkind=SREG) == 77).all()
+  assert (iss.vector("vmov", imm=-1, bkind=IMM) == 0xFFFFFFFF).all()
+  assert (iss.vector("vlid") == np.arange(W)).all()
+
+
+def test_groups_read_before_they_write(iss):
+  """Swap of two registers in one group, and a scalar operation whose result another of its group must not see."""
+  tiles = np.arange(2 * W, dtype=np.uint32).reshape(2, W)
+  iss.set_vregs(1, tiles)
+  iss.run([[ins("vmov", d=1, b=2, bkind=VREG), ins("xrot", d=2, a=1), ins("sadd", d=1, a=0, imm=5), ins("vld", d=3, a=1)], [ins("halt")]])
+  assert (iss.state("vregs")[1:3] == tiles[::-1]).all()
