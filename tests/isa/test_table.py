@@ -16,8 +16,10 @@ def test_the_table_holds() -> None:
 
 
 @pytest.mark.parametrize("change, message", [
-  ({"name": "vadd"}, "'vadd' is taken"), ({"code": 0x50}, "80 is taken"), ({"code": 0}, "code 0x0 is not"), ({"code": 256}, "code 0x100 is not"),
-  ({"slot": "Q"}, "unknown slot 'Q'"), ({"operands": ("vd", "zz")}, "unknown operand kind 'zz'"), ({"timing": "SOON"}, "unknown timing 'SOON'"),
+  ({"name": "vadd"}, "'vadd' is taken"), ({"code": 0x50}, "80 is taken"), ({"code": 0}, "code 0x0 is not"),
+  ({"code": 256}, "code 0x100 is not"),
+  ({"slot": "Q"}, "unknown slot 'Q'"), ({"operands": ("vd", "zz")}, "unknown operand kind 'zz'"),
+  ({"timing": "SOON"}, "unknown timing 'SOON'"),
   ({"timing": ""}, "a result needs a latency")])
 def test_broken_rows_are_found(change: dict, message: str) -> None:
   broken = replace(OPS["vsub"], **change)

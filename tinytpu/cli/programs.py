@@ -135,10 +135,14 @@ def fuzz(
 
 
 @app.command()
-def demo(engine: Engine = EngineChoice.ISS) -> None:
+def demo(
+    engine: Engine = EngineChoice.ISS,
+    preset: Preset = "4x4",
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="digits to classify (default: all held out)")] = None) -> None:
   """Classify handwritten digits with a tinygrad network on the TinyTPU."""
+  from ..demo.digits import HELD_OUT
   from ..demo.main import main
-  raise typer.Exit(main(engine=engine.value))
+  main(engine.kinds, machine_of(preset).name, count or HELD_OUT)
 
 
 @app.command()

@@ -194,7 +194,10 @@ def f2u(a):
 
 
 @_jit
-def ftrunc(a): return of_f(f32(math.trunc(f64(as_f(a))))) | (a & u32(0x80000000)) if (a >> u32(23)) & u32(0xFF) < u32(150) else (NAN if as_f(a) != as_f(a) else a)
+def ftrunc(a):
+  if (a >> u32(23)) & u32(0xFF) < u32(150):  # below 2^23: there may be a fraction
+    return of_f(f32(math.trunc(f64(as_f(a))))) | (a & u32(0x80000000))
+  return NAN if as_f(a) != as_f(a) else a
 
 
 # -- 16-bit floats ----------------------------------------------------------------------------------
