@@ -29,6 +29,7 @@ class Accumulators:
     self.current: dict[Key, Val] = {}
     self.buckets: set[Key] = set()
     self._loops: list[dict[Key, tuple[Reg, ...]]] = []
+    self._stored: list[list[Key]] = []
 
   def key(self, index: UOp) -> Key:
     """The element that an INDEX of a REG buffer names.
@@ -57,10 +58,18 @@ class Accumulators:
       v = self.values.b.vector("vsel", self.b.to_vector(gate), v, self.current.get(key, imm(0)))
     self.current[key] = v
 
+  def consume(self, v: Val) -> bool:
+    """Note that the buckets of `v` are about to be changed in place: nothing may read the element that holds it until it is stored
+    again. Returns whether they belong to a loop."""
+    for key in [k for k, current in self.current.items() if current is v]:
+      del self.current[key]
+    return any(reg in regs for loop in self._loops for regs in loop.values() for reg in v.regs)
+
   def open_loop(self, stored: Iterable[Key]) -> None:
     """Before a loop opens whose body stores to these elements: give those that already hold a value registers."""
     mine: dict[Key, tuple[Reg, ...]] = {}
-    for key in dict.fromkeys(stored):
+    self._stored.append(list(dict.fromkeys(stored)))
+    for key in self._stored[-1]:
       if (v := self.current.get(key)) is None:
         continue
       if key in self.buckets and v.file == "p":
@@ -111,6 +120,8 @@ class Accumulators:
     return copy
 
   def close_loop(self) -> None:
-    """After the loop has closed: its registers hold the elements."""
+    """After the loop has closed: its registers hold the elements. Elements first written inside it are forgotten."""
+    for key in self._stored.pop():
+      self.current.pop(key, None)
     for key, regs in self._loops.pop().items():
       self.current[key] = Val(regs[0].file, regs, depth=self.b.depth)

@@ -60,10 +60,7 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     self.container = Container.from_bytes(obj.lib)
     if self.container.config != dev.config.name:
       raise RuntimeError(f"kernel {self.name} was compiled for preset {self.container.config}, {dev.device} is a {dev.config.name}")
-    variables = [a.value for a in self.container.args if a.kind is ArgKind.VAR]
-    names = [name for name, *_ in obj.signature]
-    self.buffers = len(names) - len(set(variables))
-    self.variables = names  # of buffers and variables; values come in the order of the last ones
+    self.names = [name for name, *_ in obj.signature]  # of buffers, then of variables; values come in the order of the latter
     code = self.container.code_bytes()
     self.address = dev.upload(code)
     self._release = weakref.finalize(self, dev.release, self.address, len(code))
@@ -82,11 +79,11 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     Raises:
       RuntimeError: the program faulted; names kernel and fault.
     """
-    names = dict(zip(self.variables[len(self.variables) - len(vals):], vals, strict=True))
+    values = dict(zip(self.names[len(self.names) - len(vals):], vals, strict=True))
     args = [0] * (max((a.register for a in self.container.args), default=-1) + 1)
     for a in self.container.args:
       value = bufs[int(a.value)].address if a.kind is ArgKind.BUF else int(global_size[int(a.value)]) if a.kind is ArgKind.GRID \
-        else names[str(a.value)]
+        else values[str(a.value)]
       if value is None:
         raise RuntimeError(f"kernel {self.name}: variable {a.value} has no value")
       args[a.register] = value

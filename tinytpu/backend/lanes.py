@@ -13,7 +13,7 @@ from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 from ..config import Config
-from .select import RULES, kind
+from .select import RULES, kind, operand_dtype
 
 _FOLD: dict[Ops, Callable[..., np.ndarray]] = {
   Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor,
@@ -58,7 +58,7 @@ class Lanes:
       v = self.fixed(u.src[0])
       fits = v is not None and (u.dtype in dtypes.weaks or u.dtype.min <= v.min() and v.max() <= u.dtype.max)
       return v if fits else None
-    if u.op not in _FOLD or not (u.dtype in dtypes.ints or u.dtype == dtypes.bool):
+    if u.op not in _FOLD or not (u.dtype in (*dtypes.ints, dtypes.bool, dtypes.weakint)):
       return None
     srcs = [self.fixed(s) for s in u.src]
     if any(s is None for s in srcs) or u.op in (Ops.CDIV, Ops.CMOD) and not np.all(srcs[1]):
@@ -66,7 +66,8 @@ class Lanes:
     if u.op in (Ops.SHL, Ops.SHR) and not (np.all(srcs[1] >= 0) and np.all(srcs[1] < 32)):  # type: ignore[operator]
       return None
     v = _FOLD[u.op](*srcs).astype(np.int64)
-    return v if np.all(abs(v) < _LIMIT) else None
+    low, high = (0, 1) if u.dtype == dtypes.bool else (max(u.dtype.min, -_LIMIT), min(u.dtype.max, _LIMIT - 1))
+    return v if low <= v.min() and v.max() <= high else None  # what wraps is left to the machine
 
   def uniform(self, u: UOp) -> bool:
     """Whether a value is the same in every lane and can be computed on the scalar unit."""
@@ -87,7 +88,7 @@ class Lanes:
       return False
     if u.op is Ops.CAST:
       return u.src[0].dtype not in dtypes.floats and self.uniform(u.src[0])
-    rule = RULES.get((u.op, kind(u.src[-1].dtype))) if u.src else None
+    rule = RULES.get((u.op, kind(operand_dtype(u)))) if u.src else None
     return rule is not None and bool(rule.scalar) and all(self.uniform(s) for s in u.src)
 
 

@@ -66,14 +66,15 @@ class Matrix:
     if len(a) != len(b) or len(c) != 1 or self.values.lanes.sizes[:1] != [width] or u.arg[3] != width:
       raise self.values.fail(u, f"matrix steps need one wave of {width} work items as the fastest local axis, and one sum each")
     start = c[0]
-    source = self._source(u)
+    in_place = start.file == "p" and self._source(u) is not None
+    resident = in_place and self.accumulators.consume(start)
     regs = []
     for w in range(self.waves):
       bucket = Reg("p")
       todo = list(zip(a, b, strict=True))
       if start.file == "i" and start.imm == 0:
         self._step(steps[1], bucket, todo.pop(0), w)
-      elif start.file == "p" and source is not None:
+      elif in_place:
         bucket = start.at(w)  # type: ignore[assignment]
       else:
         self.b.emit(inst("ppush", bucket, self.b.to_vector(start).at(w)))
@@ -81,7 +82,6 @@ class Matrix:
         self._step(steps[0], bucket, pair, w)
       regs.append(bucket)
     out = Val("p", tuple(regs), depth=self.b.depth)
-    resident = any(r in v.regs for r in regs for v in self.accumulators.current.values())
     return (out if resident or id(u) in self.feeds and self.free > 0 else self.b.to_vector(out),)
 
   def _step(self, name: str, bucket: Reg, pair: tuple[Val, Val], wave: int) -> None:

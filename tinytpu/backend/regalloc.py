@@ -53,7 +53,7 @@ def _intervals(code: Code) -> list[Interval]:
         span.cost += 8.0 ** min(depth[at], 6)
   for a, b in sorted(code.loops, key=lambda r: r[1] - r[0]):
     for span in live.values():
-      if span.start < a <= span.end < b:
+      if span.start < a < span.end < b:
         span.end = b
   return sorted(live.values(), key=lambda s: s.start)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.uop import Ops
+from tinygrad.uop.ops import UOp
 
 from ..isa.encoding import MemType
 
@@ -55,10 +56,17 @@ RULES: dict[tuple[Ops, str], Rule] = {
     (Ops.MAX, "vfmax"), (Ops.CMPLT, "vflt"), (Ops.CMPEQ, "vfeq"), (Ops.CMPNE, "vfne"), (Ops.TRUNC, "vftrunc"))},
   (Ops.NEG, "f"): Rule("vxor", "", ("a", SIGN)),
 }
-"""Operations by UOp and kind of its operands (of WHERE: of the operands chosen from)."""
+"""Operations by UOp and kind of its operands, see `operand_dtype`."""
 
 SUPPORTED_OPS = tuple(dict.fromkeys(op for op, _ in RULES if op not in (Ops.FLOORDIV, Ops.FLOORMOD)))
 """What tinygrad may leave undecomposed."""
+
+
+def operand_dtype(u: UOp) -> DType:
+  """The dtype that decides how an arithmetic UOp computes: of WHERE that of what is chosen, of the rest (shifts have counts of another
+  dtype, comparisons a bool result) that of the first operand."""
+  return u.src[1 if u.op is Ops.WHERE else 0].dtype
+
 
 ROUND = {dtypes.float16: "vroundh", dtypes.bfloat16: "vroundb"}
 """Operation that rounds a float32 word to the values of a 16-bit float."""

@@ -10,7 +10,7 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 from .builder import Builder, Val, imm
 from .errors import UnsupportedError
 from .lanes import Lanes
-from .select import MEMORY_TYPE, PACK, ROUND, RULES, UNPACK, cast_sequence, kind, wrap_sequence
+from .select import MEMORY_TYPE, PACK, ROUND, RULES, UNPACK, cast_sequence, kind, operand_dtype, wrap_sequence
 
 
 class Values:
@@ -146,7 +146,7 @@ class Values:
     return v
 
   def _alu(self, u: UOp) -> Val:
-    operand = u.src[-1].dtype
+    operand = operand_dtype(u)
     self.check(u, operand)
     if (rule := RULES.get((u.op, kind(operand)))) is None:
       raise self.fail(u, "no instruction computes this")

@@ -1,0 +1,34 @@
+"""Everything here runs on the device, by name only; nothing may fall back to the host."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tinytpu.boot  # noqa: F401  (what tinytpu_boot.pth does in an installed package)
+
+DEVICE = "TINYTPU"
+
+
+@pytest.fixture(autouse=True)
+def on_device() -> Iterator[None]:
+  """Make TINYTPU the default device, and check that the host computed nothing."""
+  from tinygrad.helpers import Context
+
+  from tinytpu.backend import stats
+  stats.stats.reset()
+  with Context(DEV=DEVICE):
+    yield
+  assert stats.host_fallbacks == 0
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+  return np.random.default_rng(7)
+
+
+@pytest.fixture
+def floats(rng: np.random.Generator) -> Callable[..., np.ndarray]:
+  """Normal float32 arrays of a shape."""
+  return lambda *shape: rng.standard_normal(shape).astype(np.float32)

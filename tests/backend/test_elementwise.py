@@ -1,0 +1,152 @@
+"""Elementwise kernels: any shape and dtype, bit for bit with numpy where the bits are defined."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tinygrad import Tensor, dtypes
+
+SHAPES = [(1,), (3,), (15,), (16,), (17,), (45,), (1000,), (7, 11), (45, 65), (3, 3, 3), (2, 1, 5, 4)]
+INTS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes(shape, floats):
+  a, b = floats(*shape), floats(*shape)
+  np.testing.assert_array_equal((Tensor(a) * Tensor(b) + 1).numpy(), a * b + np.float32(1))
+
+
+@pytest.mark.parametrize("dtype", INTS)
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "and", "or", "xor", "max", "lt", "eq", "ne"])
+def test_integers(dtype, op, rng):
+  info = np.iinfo(dtype)
+  a, b = (rng.integers(info.min, info.max, 100, dtype=dtype, endpoint=True) for _ in range(2))
+  b[::5] = a[::5]
+  fns = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "and": lambda x, y: x & y, "or": lambda x, y: x | y,
+         "xor": lambda x, y: x ^ y, "lt": lambda x, y: x < y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
+         "max": lambda x, y: x.maximum(y) if isinstance(x, Tensor) else np.maximum(x, y)}
+  got, want = fns[op](Tensor(a), Tensor(b)).numpy(), fns[op](a, b)
+  assert got.dtype == want.dtype
+  np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_shifts(dtype, rng):
+  info = np.iinfo(dtype)
+  a = rng.integers(info.min, info.max, 64, dtype=dtype, endpoint=True)
+  for by in (1, 3, info.bits - 1):
+    np.testing.assert_array_equal((Tensor(a) << by).numpy(), a << dtype(by))
+    np.testing.assert_array_equal((Tensor(a) >> by).numpy(), a >> dtype(by))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
+def test_division(dtype, rng):
+  info = np.iinfo(dtype)
+  a = rng.integers(info.min, info.max, 200, dtype=dtype, endpoint=True)
+  b = rng.integers(max(info.min, -9), 10, 200).astype(dtype)
+  b[b == 0] = 3
+  if info.min < 0:
+    b[b == -1] = 2  # the one overflow
+  np.testing.assert_array_equal((Tensor(a) // Tensor(b)).numpy(), a // b)
+  np.testing.assert_array_equal((Tensor(a) % Tensor(b)).numpy(), a % b)
+  np.testing.assert_array_equal((Tensor(a) // 7).numpy(), a // dtype(7))
+  truncated = np.trunc(a.astype(np.float64) / b).astype(dtype)
+  np.testing.assert_array_equal(Tensor(a).div(Tensor(b), rounding_mode="trunc").numpy(), truncated)
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 1.17549435e-38, 3.4028235e38, -3.4028235e38, 0.1, 16777217], np.float32)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "lt", "eq", "ne", "maximum"])
+def test_float_specials(name):
+  a, b = (x.ravel().copy() for x in np.meshgrid(SPECIAL, SPECIAL))
+  fns = {"add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y, "lt": lambda x, y: x < y,
+         "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "maximum": lambda x, y: x.maximum(y) if isinstance(x, Tensor) else np.maximum(x, y)}
+  with np.errstate(all="ignore"):
+    np.testing.assert_array_equal(fns[name](Tensor(a), Tensor(b)).numpy(), fns[name](a, b))
+
+
+def test_unary_floats(floats):
+  a = np.concatenate([np.abs(floats(100)) * 10, SPECIAL])
+  with np.errstate(all="ignore"):
+    np.testing.assert_array_equal(Tensor(a).sqrt().numpy(), np.sqrt(a))
+    np.testing.assert_array_equal(Tensor(a).reciprocal().numpy(), np.float32(1) / a)
+    np.testing.assert_array_equal(Tensor(a).trunc().numpy(), np.trunc(a))
+    np.testing.assert_array_equal((-Tensor(a)).numpy(), -a)
+    np.testing.assert_array_equal(Tensor(a).relu().numpy(), np.maximum(a, 0))
+
+
+@pytest.mark.parametrize("fn", ["exp", "exp2", "log", "log2", "sin", "cos", "tanh", "sigmoid"])
+def test_transcendentals(fn, floats):
+  a = floats(200) * 4
+  a = np.abs(a) + np.float32(1e-3) if fn.startswith("log") else a
+  x = a.astype(np.float64)
+  want = 1 / (1 + np.exp(-x)) if fn == "sigmoid" else getattr(np, fn)(x)
+  np.testing.assert_allclose(getattr(Tensor(a), fn)().numpy(), want, rtol=2e-6, atol=1e-6)
+
+
+def test_where(floats):
+  a, b = floats(7, 9), floats(7, 9)
+  np.testing.assert_array_equal((Tensor(a) > 0).where(Tensor(a), Tensor(b)).numpy(), np.where(a > 0, a, b))
+  np.testing.assert_array_equal((Tensor(a) > 0).where(1.0, -2.0).numpy(), np.where(a > 0, np.float32(1), np.float32(-2)))
+  np.testing.assert_array_equal((Tensor(a) > 0).where(5, Tensor(b)).numpy(), np.where(a > 0, np.float32(5), b))
+
+
+def test_half_rounds_after_every_operation(floats):
+  a, b = (floats(300).astype(np.float16) for _ in range(2))
+  got = Tensor(a) * Tensor(b)
+  assert got.dtype == dtypes.half
+  np.testing.assert_array_equal(got.numpy(), a * b)
+  np.testing.assert_array_equal((Tensor(a) * Tensor(b) + Tensor(a)).numpy(), a * b + a)
+
+
+def _bfloat16(x: np.ndarray) -> np.ndarray:
+  word = x.astype(np.float32).view(np.uint32)
+  return ((word + 0x7FFF + (word >> 16 & 1)) & 0xFFFF0000).view(np.float32)
+
+
+def test_bfloat16(floats):
+  a, b = _bfloat16(floats(100)), _bfloat16(floats(100))
+  got = (Tensor(a).cast(dtypes.bfloat16) * Tensor(b).cast(dtypes.bfloat16)).cast(dtypes.float32).numpy()
+  np.testing.assert_array_equal(got, _bfloat16(a * b))
+
+
+CASTABLE = [np.bool_, *INTS, np.float16, np.float32]
+
+
+@pytest.mark.parametrize("target", CASTABLE)
+@pytest.mark.parametrize("source", CASTABLE)
+def test_casts(source, target, rng):
+  if source in (np.float16, np.float32):
+    a = (rng.standard_normal(64) * 40).astype(source)
+    a = np.abs(a) if np.issubdtype(target, np.unsignedinteger) else a
+  elif source is np.bool_:
+    a = rng.integers(0, 2, 64).astype(bool)
+  else:
+    info = np.iinfo(source)
+    a = rng.integers(info.min, info.max, 64, dtype=source, endpoint=True)
+  with np.errstate(over="ignore"):
+    want = a.astype(target)
+  np.testing.assert_array_equal(Tensor(a).cast(Tensor(np.zeros(1, target)).dtype).numpy(), want)
+
+
+@pytest.mark.parametrize("source, target", [(np.float32, np.int32), (np.int32, np.float32), (np.uint32, np.int32), (np.float16, np.uint16),
+                                            (np.int16, np.float16), (np.uint8, np.int8), (np.int8, np.uint8)])
+def test_bitcasts(source, target, rng):
+  bits = rng.integers(0, 1 << 8 * np.dtype(source).itemsize, 64, dtype=np.uint64).astype(f"u{np.dtype(source).itemsize}")
+  a = bits.view(source)
+  if np.issubdtype(source, np.floating):
+    a = a[np.isfinite(a)]
+  want = a.view(target)
+  if np.issubdtype(target, np.floating):
+    a, want = a[~np.isnan(want)], want[~np.isnan(want)]
+  got = Tensor(a).bitcast(Tensor(np.zeros(1, target)).dtype).numpy()
+  np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), want.view(f"u{want.itemsize}"))
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_long_integers(dtype, rng):
+  a, b = (rng.integers(0, 1 << 62, 40).astype(dtype) for _ in range(2))
+  np.testing.assert_array_equal((Tensor(a) + Tensor(b)).numpy(), a + b)
+  np.testing.assert_array_equal((Tensor(a) * Tensor(b)).numpy(), a * b)
+  np.testing.assert_array_equal((Tensor(a) < Tensor(b)).numpy(), a < b)
+  np.testing.assert_array_equal((Tensor(a) >> 33).numpy(), a >> dtype(33))

@@ -1,0 +1,81 @@
+"""Matrix products run on the matrix unit, whatever their size, and give numpy's answers."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tinygrad import Tensor
+
+from tinytpu.backend.stats import stats
+
+
+def check(got: Tensor, want: np.ndarray, on_mxu: bool = True) -> None:
+  got = got.numpy()
+  np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+  assert (stats.counters["mxu_steps"] > 0) == on_mxu
+
+
+@pytest.mark.parametrize("m, k, n", [(4, 4, 4), (4, 8, 4), (16, 16, 16), (5, 7, 9), (2, 33, 3), (33, 17, 65), (64, 64, 64), (12, 100, 8), (3, 1000, 3)])
+def test_any_size(m, k, n, floats):
+  a, b = floats(m, k), floats(k, n)
+  check(Tensor(a) @ Tensor(b), a.astype(np.float64) @ b)
+
+
+def test_order_of_the_sum(rng):
+  a, b = (rng.standard_normal(s).astype(np.float32) for s in ((4, 16), (16, 4)))
+  want = np.zeros((4, 4), np.float32)
+  for k in range(0, 16, 4):  # the documented order: groups of four along K
+    p = [a[:, k + i:k + i + 1] * b[k + i:k + i + 1] for i in range(4)]
+    want = want + ((p[0] + p[1]) + (p[2] + p[3]))
+  np.testing.assert_array_equal((Tensor(a) @ Tensor(b)).numpy(), want)
+
+
+def test_batched(floats):
+  a, b = floats(3, 5, 6), floats(3, 6, 7)
+  check(Tensor(a) @ Tensor(b), a.astype(np.float64) @ b)
+
+
+def test_transposed_operands(floats):
+  a, b = floats(10, 6), floats(9, 10)
+  check(Tensor(a).T @ Tensor(b).T, a.T.astype(np.float64) @ b.T)
+  c = floats(11, 13)
+  check(Tensor(c) @ Tensor(c).T, c.astype(np.float64) @ c.T)
+
+
+def test_epilogue_and_prologue(floats):
+  a, b, bias = floats(10, 20), floats(20, 30), floats(30)
+  check(((Tensor(a) * 2) @ Tensor(b) + Tensor(bias)).relu(), np.maximum((a * 2.0) @ b + bias, 0))
+
+
+def test_vector_stays_on_the_vector_unit(floats):
+  a, b = floats(1, 40), floats(40, 12)
+  check(Tensor(a) @ Tensor(b), a.astype(np.float64) @ b, on_mxu=False)
+
+
+def test_convolution(floats):
+  x, w = floats(2, 3, 9, 8), floats(5, 3, 3, 3)
+  want = np.zeros((2, 5, 7, 6))
+  for i in range(7):
+    for j in range(6):
+      want[:, :, i, j] = np.einsum("bchw,ochw->bo", x[:, :, i:i + 3, j:j + 3].astype(np.float64), w)
+  np.testing.assert_allclose(Tensor(x).conv2d(Tensor(w)).numpy(), want, rtol=1e-4, atol=1e-4)
+
+
+def test_backward(floats):
+  a, b = floats(6, 9), floats(9, 5)
+  x, y = Tensor(a), Tensor(b)
+  (x @ y).square().sum().backward()
+  g = 2 * (a.astype(np.float64) @ b)
+  np.testing.assert_allclose(x.grad.numpy(), g @ b.T, rtol=1e-4, atol=1e-4)
+  np.testing.assert_allclose(y.grad.numpy(), a.T @ g, rtol=1e-4, atol=1e-4)
+
+
+def test_int8_products_are_not_wrapped(rng):
+  a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((5, 20), (20, 6)))
+  got = (Tensor(a).cast("int32") @ Tensor(b).cast("int32")).numpy()
+  np.testing.assert_array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
+
+
+def test_half_inputs(floats):
+  a, b = floats(8, 24).astype(np.float16), floats(24, 8).astype(np.float16)
+  got = Tensor(a).matmul(Tensor(b), dtype="float32").numpy()
+  np.testing.assert_allclose(got, (a.astype(np.float64) @ b), rtol=2e-2, atol=2e-2)
