@@ -159,5 +159,10 @@ def test_doctor() -> None:
     assert name in output
 
 
+def test_demo() -> None:
+  output = cli("demo", "--count", "16")
+  assert "16 of 16 classes equal" in output and "matrix unit" in output
+
+
 def test_fuzz_on_one_engine() -> None:
   assert "seed 7" in cli("fuzz", "-n", "2", "-s", "7", "-e", "iss")

@@ -110,6 +110,13 @@ def test_links_between_pages_lead_somewhere() -> None:
       assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/map.md", "docs/architecture.md", "docs/asm.md"])
+def test_files_that_pages_name_exist(page: str) -> None:
+  places = [ROOT, PACKAGE, PACKAGE / "backend", PACKAGE / "rtl"]
+  for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):
+    assert any((place / name).exists() for place in places), f"{page}: {name}"
+
+
 def test_versions_agree_and_are_pinned() -> None:
   project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
   assert project["version"] == tinytpu.__version__
