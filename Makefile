@@ -30,5 +30,5 @@ $(STAMP):
 	@echo "setting up $(VENV)"
 	rm -rf $(VENV)
 	$(PYTHON) -m venv --without-pip $(VENV)
-	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[test,demo]'
+	$(PYTHON) -m pip --python $(BIN)/python install --editable '.[test,demo]'
 	touch $@

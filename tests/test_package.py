@@ -112,7 +112,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/map.md", "docs/architecture.md", "docs/asm.md"])
 def test_files_that_pages_name_exist(page: str) -> None:
-  places = [ROOT, PACKAGE, PACKAGE / "backend", PACKAGE / "rtl"]
+  places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "backend", PACKAGE / "rtl"]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):
     assert any((place / name).exists() for place in places), f"{page}: {name}"
 
