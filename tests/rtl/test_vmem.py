@@ -1,0 +1,199 @@
+"""VMEM unit against a model of memory and timing: random groups of loads and stores, DMA traffic beside them."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.rtl.memory_reference import Operation, Stimulus, random_operation
+from tinytpu.config import preset
+from tinytpu.isa import timing
+from tinytpu.isa.encoding import MemType
+from tinytpu.isa.faults import Fault
+from tinytpu.isa.table import OPS
+from tinytpu.rtl.verilate import UnitSim, lint
+from tinytpu.rtl.vmem import VmemUnit
+
+CONFIG = preset("4x4", vmem_bytes=8192)
+WIDTH = CONFIG.width
+CAUSES = {"ALIGN": Fault.VMEM_ALIGN, "BOUNDS": Fault.VMEM_BOUNDS}
+
+
+@pytest.fixture(scope="module")
+def sim() -> UnitSim:
+  return UnitSim(VmemUnit(CONFIG), "vmem_unit")
+
+
+class Bench:
+  """Inputs and expected outputs, cycle by cycle. Memory starts as written by DMA in the first cycles."""
+
+  def __init__(self, rng: np.random.Generator, cycles: int) -> None:
+    self.rng, self.cycles = rng, cycles
+    self.load, self.store = (Stimulus(rng, CONFIG, port, cycles) for port in ("load", "store"))
+    self.dma = {f"{p}__{k}": np.zeros((cycles, WIDTH) if k == "data" else cycles, np.uint32)
+                for p in ("dma_in", "dma_out") for k in ("valid", "write", "word", "mask", "data")}
+    self.memory = rng.integers(0, 256, CONFIG.vmem_bytes, dtype=np.uint8)
+    self.expect = {k: np.zeros(cycles, np.uint32) for k in
+                   ("ready", "idle", "busy_cycle", "result__valid", "result__reg", "load_fault__valid", "load_fault__cause",
+                    "load_fault__info", "store_fault__valid", "store_fault__cause", "store_fault__info")}
+    self.expect["ready"][:] = self.expect["idle"][:] = 1
+    self.results: dict[int, np.ndarray] = {}
+    self.reads: dict[int, tuple[np.ndarray, int]] = {}
+    self.now = 0
+    for word in range(0, CONFIG.vmem_words, WIDTH):
+      self.dma_write(self.now, word, (1 << WIDTH) - 1, self.memory.view("<u4")[word:word + WIDTH])
+      self.now += 1
+
+  def dma_write(self, cycle: int, word: int, mask: int, data: np.ndarray) -> None:
+    for key, value in {"valid": 1, "write": 1, "word": word % (1 << 32), "mask": mask, "data": data}.items():
+      self.dma[f"dma_in__{key}"][cycle] = value
+    words = self.memory.view("<u4")
+    for k in range(WIDTH):
+      if mask >> k & 1:
+        words[word + k] = data[k]
+
+  def dma_read(self, cycle: int, word: int, mask: int) -> None:
+    for key, value in {"valid": 1, "word": word % (1 << 32), "mask": mask}.items():
+      self.dma[f"dma_out__{key}"][cycle] = value
+    words = self.memory.view("<u4")
+    self.reads[cycle + 1] = np.array([words[word + k] if mask >> k & 1 else 0 for k in range(WIDTH)], np.uint32), mask
+
+  def group(self, load: Operation | None, store: Operation | None) -> None:
+    """Issue in the present cycle, and move on to the first in which the unit is free again (idle, after a fault)."""
+    t, n = self.now, {"load": 0, "store": 0}
+    faulted = False
+    for slot, op in (("load", load), ("store", store)):
+      if op is None:
+        continue
+      getattr(self, slot).put(t, op.ports())
+      if fault := op.fault(CONFIG, CONFIG.vmem_bytes):
+        faulted = True
+        for key, value in (("valid", 1), ("cause", CAUSES[fault[0]]), ("info", fault[1])):
+          self.expect[f"{slot}_fault__{key}"][t + 1] = value
+      else:
+        n[slot] = op.bank_cycles(CONFIG)
+    if n["load"]:
+      done = t + timing.LOAD + n["load"] - 1
+      self.expect["result__valid"][done], self.expect["result__reg"][done] = 1, load.d
+      self.results[done] = load.load(CONFIG, self.memory)
+      self.expect["busy_cycle"][t + 1:t + 1 + n["load"]] += 1
+    if n["store"]:
+      store.store(CONFIG, self.memory)
+      first = t + max(1, n["load"])
+      self.expect["busy_cycle"][first:first + n["store"]] += 1
+    free = t + max(1, n["load"] + n["store"] - (1 if all(n.values()) else 0))
+    self.expect["ready"][t + 1:free] = 0
+    if load or store:
+      self.expect["idle"][t + 1:free + 1] = 0
+    self.now = free + 1 if faulted else free
+
+  def read_back(self) -> None:
+    for word in range(0, CONFIG.vmem_words, WIDTH):
+      self.dma_read(self.now, word, (1 << WIDTH) - 1)
+      self.now += 1
+
+  def run(self, sim: UnitSim) -> None:
+    sim.reset()
+    got = sim.run({**self.load.inputs(), **self.store.inputs(), **self.dma}, self.cycles)
+    for key, want in self.expect.items():
+      valid = {"result__reg": "result__valid"}.get(key, key.replace("cause", "valid").replace("info", "valid"))
+      where = np.ones(self.cycles, bool) if valid == key else self.expect[valid] == 1
+      wrong = np.flatnonzero((got[key] != want) & where)
+      assert not len(wrong), f"{key} in cycle {wrong[0]}: {got[key][wrong[0]]}, expected {want[wrong[0]]}"
+    for cycle, tile in self.results.items():
+      np.testing.assert_array_equal(got["result__data"][cycle], tile, f"load result in cycle {cycle}")
+    for cycle, (tile, mask) in self.reads.items():
+      keep = [k for k in range(WIDTH) if mask >> k & 1]
+      np.testing.assert_array_equal(got["dma_out__rdata"][cycle][keep], tile[keep], f"DMA read in cycle {cycle}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_groups(sim: UnitSim, seed: int) -> None:
+  """Loads and stores of all forms, types, masks and conflicts in the lower half, DMA in the upper, whole memory compared."""
+  print(f"seed {seed}")
+  rng = np.random.default_rng(seed)
+  bench = Bench(rng, 12000)
+  half = CONFIG.vmem_bytes // 2
+  foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith("vst")]
+  begin = bench.now
+  counts = {"load": 0, "store": 0, "fault": 0, "conflict": 0}
+  while bench.now < bench.cycles - CONFIG.vmem_words // WIDTH - 2 * WIDTH - 4:
+    load = random_operation(rng, CONFIG, "vld", half) if rng.random() < 0.6 else None
+    store = random_operation(rng, CONFIG, "vst", half) if rng.random() < 0.5 else None
+    upper = [op for op in (load, store) if op and not op.fault(CONFIG, CONFIG.vmem_bytes) and op.fault(CONFIG, half)]
+    if upper:
+      continue  # would race with DMA
+    t = bench.now
+    bench.group(load, store)
+    if store is None and rng.random() < 0.3:  # another unit's
+      bench.store.put(t, {"code": rng.choice(foreign)})
+    for op in (load, store):
+      if op:
+        counts["load" if op is load else "store"] += 1
+        counts["fault"] += op.fault(CONFIG, half) is not None
+        counts["conflict"] += op.bank_cycles(CONFIG) > 1
+  last = bench.now
+  for cycle in range(begin, last):
+    start, mask = int(rng.integers(half // 4, CONFIG.vmem_words - WIDTH + 1)), int(rng.integers(0, 1 << WIDTH))
+    if rng.random() < 0.4:
+      bench.dma_read(cycle, start, mask)
+    start, mask = int(rng.integers(half // 4, CONFIG.vmem_words)), int(rng.integers(0, 1 << WIDTH))
+    if rng.random() < 0.4:
+      mask &= (1 << min(WIDTH, CONFIG.vmem_words - start)) - 1
+      bench.dma_write(cycle, start, mask, rng.integers(0, 1 << 32, WIDTH, dtype=np.uint32))
+  bench.now = last + 2 * WIDTH  # the last group has finished
+  bench.read_back()
+  print(counts)
+  assert min(counts.values()) > 100
+  bench.run(sim)
+
+
+def test_dma_words_before_the_first_and_beyond_the_last(sim: UnitSim) -> None:
+  """A line's words outside the transfer are masked off, and may lie outside memory on either side."""
+  rng = np.random.default_rng(0)
+  bench = Bench(rng, 1000)
+  for word, mask in ((-3, 0xFFF8), (CONFIG.vmem_words - 5, 0x001F)):
+    bench.dma_write(bench.now, word, mask, rng.integers(0, 1 << 32, WIDTH, dtype=np.uint32))
+    bench.dma_read(bench.now + 1, word, mask)
+    bench.now += 2
+  bench.read_back()
+  bench.run(sim)
+
+
+def strided(name: str, r: int, c2: int, mtype: MemType = MemType.W, **fields) -> Operation:
+  tile = np.arange(WIDTH, dtype=np.uint32)
+  return Operation(name, mtype, 0, 0, 0, r, c2, 1, tile, tile * np.uint32(0x01010101), np.ones(WIDTH, bool), **fields)
+
+
+@pytest.mark.parametrize("r, c2, cycles",
+                         [(16, 1, 4), (20, 1, 1), (64, 1, 4), (0, 0, 1), (4, 1, 1), (4, 16, 4), (64, 16, 16), (1, 4, 1)])
+def test_cycles_of_strides(sim: UnitSim, r: int, c2: int, cycles: int) -> None:
+  """The documented cases, counted by hand: a tile at a pitch of 16 words takes 4 cycles, at 20 one, sixteen words of one bank 16."""
+  bench = Bench(np.random.default_rng(1), 700)
+  load, store = strided("vld2", r, c2), strided("vst2", r, c2)
+  assert load.bank_cycles(CONFIG) == cycles
+  bench.group(load, None)
+  bench.group(None, store)
+  bench.group(load, store)
+  bench.group(load, None)
+  bench.now += 40
+  bench.read_back()
+  bench.run(sim)
+
+
+def test_back_to_back(sim: UnitSim) -> None:
+  """A load and a store every cycle: each load sees the store of the group before, none its own group's."""
+  rng = np.random.default_rng(2)
+  bench = Bench(rng, 1000)
+  begin = bench.now
+  for _ in range(300):
+    bench.group(strided("vld", 0, 0), strided("vst", 0, 0))
+    bench.store.put(bench.now - 1, {"data": (fresh := rng.integers(0, 1 << 32, WIDTH, dtype=np.uint32))})
+    bench.memory.view("<u4")[:WIDTH] = fresh
+  assert bench.now == begin + 300
+  bench.now += 2
+  bench.read_back()
+  bench.run(sim)
+
+
+def test_lint(sim: UnitSim) -> None:
+  assert lint(sim.verilog, "vmem_unit") == []

@@ -1,0 +1,138 @@
+"""Sub-word elements: from words of memory to registers (loads) and back (stores).
+
+In memory, elements are packed and have a type (isa.encoding.MemType); in a register each is a 32-bit word. Loads collect elements
+from the words that one bank access or HBM line delivers; stores merge elements into words with byte enables. `low` below is
+the low part of an element's byte address: two bits of byte in the word, then its slot, the word's place in a tile of words.
+"""
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa.encoding import MemType
+from .address import sized
+from .float_common import name
+from .float_convert import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from .interfaces import vector_result
+from .select import tree
+from .shift import any_of, shifted
+
+__all__ = ["LoadCollect", "StoreMerge", "low_bits", "narrow"]
+
+
+def low_bits(config: Config) -> int:
+  """Bits of `low`: byte in the word, and the word's place in a tile of words."""
+  return (config.line_bytes - 1).bit_length()
+
+
+def narrow(m: Module, word: Value, mtype: Value, label: str) -> Value:
+  """A register's word as stored with type `mtype`: converted, and repeated to fill 32 bits, so that it is in place at any offset."""
+  half = Mux(mtype == MemType.F16, f32_to_f16(m, word, f"{label}_f16"),
+             Mux(mtype == MemType.BF16, f32_to_bf16(m, word, f"{label}_bf16"), word[:16]))
+  half = name(m, half[:16], f"{label}_half")
+  return Mux(sized(mtype, 4), word, Mux(sized(mtype, 2), half.replicate(2), word[:8].replicate(4)))
+
+
+def _widen(m: Module, word: Value, byte: Value, mtype: Value, label: str) -> Value:
+  """The element of type `mtype` at offset `byte` (2 bits) of `word`, extended or converted to 32 bits."""
+  half = name(m, Mux(byte[1], word[16:], word[:16]), f"{label}_half")
+  octet = name(m, Mux(byte[0], half[8:], half[:8]), f"{label}_octet")
+  from_f16, from_bf16 = f16_to_f32(m, half, f"{label}_f16"), bf16_to_f32(m, half, f"{label}_bf16")
+  value = Signal(32, name=f"{label}_value")
+  with m.Switch(mtype):
+    with m.Case(MemType.U8):
+      m.d.comb += value.eq(octet)
+    with m.Case(MemType.I8):
+      m.d.comb += value.eq(octet.as_signed())
+    with m.Case(MemType.U16):
+      m.d.comb += value.eq(half)
+    with m.Case(MemType.I16):
+      m.d.comb += value.eq(half.as_signed())
+    with m.Case(MemType.F16):
+      m.d.comb += value.eq(from_f16)
+    with m.Case(MemType.BF16):
+      m.d.comb += value.eq(from_bf16)
+    with m.Default():
+      m.d.comb += value.eq(word)
+  return value
+
+
+class LoadCollect(wiring.Component):
+  """Elements from the words that arrive beat by beat, assembled into the tile that a load returns.
+
+  A beat delivers one word per slot and serves some elements of one load; a load's beats come in order, the first marked `first`,
+  the last `last`. The result is raised, combinationally, in the cycle of the last beat. Elements served by no beat are zero.
+
+  Members:
+    valid, first, last: In(1); reg: In(6); mtype: In(4); served: In(width); low: In per element; words: In(32) per slot.
+    result: Out(vector_result).
+  """
+
+  def __init__(self, config: Config) -> None:
+    self.config = config
+    n = config.width
+    super().__init__({
+      "valid": In(1), "first": In(1), "last": In(1), "reg": In(6), "mtype": In(4), "served": In(n),
+      "low": In(low_bits(config)).array(n), "words": In(32).array(n), "result": Out(vector_result(config))})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    n = self.config.width
+    tile = []
+    for e in range(n):
+      low = self.low[e]
+      word = name(m, tree(list(self.words), low[2:]), f"word{e}")
+      value = _widen(m, word, low[:2], self.mtype, f"e{e}")
+      kept = Signal(32, name=f"kept{e}", reset_less=True)
+      element = name(m, Mux(self.served[e], value, Mux(self.first, 0, kept)), f"element{e}")
+      with m.If(self.valid):
+        m.d.sync += kept.eq(element)
+      tile.append(element)
+    m.d.comb += [self.result.valid.eq(self.valid & self.last), self.result.reg.eq(self.reg), self.result.data.eq(Cat(*tile))]
+    return m
+
+
+class StoreMerge(wiring.Component):
+  """Combinational: the served elements of a store, moved to the slots of their words, with byte enables.
+
+  Where elements meet in a byte, the highest wins: from the highest down, each keeps the bytes that nobody above has taken. What
+  is left is disjoint and moves to its slot as a shift (see `shift`), byte lane by byte lane.
+
+  Members:
+    mtype: In(4); served: In(width); low: In per element; data: In(32) per element, from `narrow`.
+    words: Out(32), enables: Out(4), per slot.
+  """
+
+  def __init__(self, config: Config) -> None:
+    self.config = config
+    n = config.width
+    super().__init__({
+      "mtype": In(4), "served": In(n), "low": In(low_bits(config)).array(n), "data": In(32).array(n),
+      "words": Out(32).array(n), "enables": Out(4).array(n)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    n = self.config.width
+    two, four = name(m, sized(self.mtype, 2), "two"), name(m, sized(self.mtype, 4), "four")
+    taken: Value = Const(0, 4 * n)
+    lanes: list[list[list[Value]]] = [[[] for _ in range(n // 8)] for _ in range(4)]  # [byte of the word][chunk of 8 slots]
+    for e in reversed(range(n)):
+      slot, byte = self.low[e][2:], self.low[e][:2]
+      octet = Cat(*(byte == k for k in range(4)))
+      half = Mux(byte[1], Const(0b1100, 4), Const(0b0011, 4))
+      wants = name(m, Mux(self.served[e], Mux(four, 0b1111, Mux(two, half, octet)), 0)[:4], f"wants{e}")
+      place = Cat(Const(0, 2), slot)
+      wins = name(m, wants & ~(taken >> place)[:4], f"wins{e}")
+      taken = name(m, (taken | shifted(wants, slot, 4, 4 * n))[:4 * n], f"taken{e}")
+      data = name(m, self.data[e] & Cat(*(bit.replicate(8) for bit in wins)), f"data{e}")
+      for k, chunks in enumerate(lanes):
+        moved = name(m, shifted(data[8 * k:8 * k + 8], slot[:3], 8, 64), f"moved{e}_{k}")
+        for q, terms in enumerate(chunks):
+          terms.append(Mux(slot[3:] == q, moved, 0))
+    for q in range(n // 8):
+      bytes_ = [name(m, any_of(lanes[k][q]), f"chunk{q}_{k}") for k in range(4)]
+      m.d.comb += [self.words[8 * q + s].eq(Cat(*(b[8 * s:8 * s + 8] for b in bytes_))) for s in range(8)]
+    m.d.comb += [enable.eq(taken[4 * s:4 * s + 4]) for s, enable in enumerate(self.enables)]
+    return m

@@ -1,0 +1,167 @@
+"""The VMEM unit: banked scratchpad with a load port, a store port and two DMA ports."""
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa.faults import Fault
+from ..isa.table import OPS
+from .address import LaneAddresses
+from .align import LoadCollect, StoreMerge, low_bits, narrow
+from .conflict import BankSchedule, row_bits
+from .float_common import name
+from .interfaces import memory_fault, memory_issue, vector_result, vmem_dma_port
+from .memory import BlankMemory
+from .opcodes import is_op
+
+__all__ = ["VmemUnit"]
+
+_LOADS = tuple(op.name for op in OPS.values() if op.slot == "L")
+_STORES = tuple(op.name for op in OPS.values() if op.name.startswith("vst"))
+
+
+class VmemUnit(wiring.Component):
+  """VMEM and its access unit: one bank of 32-bit words per element of a tile, bank = word address mod width.
+
+  A load or store that issues in t has its addresses, check and bank schedule (`BankSchedule`) from t + 1 on, where a fault is raised
+  and the banks are first accessed; it takes n cycles, as many as its worst bank has distinct words. A load's words arrive one
+  cycle after each access; its result is raised in t + 1 + n, with the last of them. The store of a group with a load
+  starts in the cycle of the load's last access; reads see memory before the writes of their cycle. A faulting operation is
+  dropped in t + 1 and takes no access cycle.
+
+  DMA accesses have ports of their own and are never stalled; racing accesses to one word are undefined.
+
+  Members:
+    load: In(memory_issue), slot L: any code. store: In(memory_issue), slot T: codes that are not vst* are ignored.
+    ready: Out(1), a group with a VMEM access may issue in this cycle.
+    result: Out(vector_result), of loads.
+    load_fault, store_fault: Out(memory_fault), in t + 1.
+    dma_in: In(vmem_dma_port), writes; dma_out: In(vmem_dma_port), reads.
+    idle: Out(1), no access is in progress.
+    busy_cycle: Out(2), accesses that take place in this cycle: 0, 1 or 2 (a load's last with a store's first).
+  """
+
+  def __init__(self, config: Config) -> None:
+    self.config = config
+    issue, fault, dma = memory_issue(config), memory_fault(), vmem_dma_port(config)
+    super().__init__({
+      "load": In(issue), "store": In(issue), "ready": Out(1), "result": Out(vector_result(config)),
+      "load_fault": Out(fault), "store_fault": Out(fault), "dma_in": In(dma), "dma_out": In(dma),
+      "idle": Out(1), "busy_cycle": Out(2)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    config = self.config
+    n, low = config.width, low_bits(config)
+
+    # Both accesses: operation, elements not served yet, schedule.
+    load_start = name(m, self.load.start & is_op(self.load.code, *_LOADS), "load_start")
+    store_start = name(m, self.store.start & is_op(self.store.code, *_STORES), "store_start")
+    m.submodules.load_lanes = load_lanes = LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS)
+    m.submodules.store_lanes = store_lanes = LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS)
+    m.submodules.load_banks = load_banks = BankSchedule(config)
+    m.submodules.store_banks = store_banks = BankSchedule(config)
+    load_busy, store_busy = Signal(), Signal()
+    load_pending, store_pending = Signal(n), Signal(n)
+    load_type, store_type = Signal(4), Signal(4)
+    for lanes, banks, pending, start, operation, fault in (
+        (load_lanes, load_banks, load_pending, load_start, self.load, self.load_fault),
+        (store_lanes, store_banks, store_pending, store_start, self.store, self.store_fault)):
+      wiring.connect(m, wiring.flipped(operation), lanes.operation)
+      wiring.connect(m, lanes.fault, wiring.flipped(fault))
+      m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending), banks.pending.eq(pending)]
+      m.d.comb += [banks.addresses[e].eq(lanes.addresses[e]) for e in range(n)]
+
+    # The load goes first, the store starts beside its last access.
+    load_left = name(m, load_pending & ~load_banks.served, "load_left")
+    store_left = name(m, store_pending & ~store_banks.served, "store_left")
+    load_go = name(m, load_busy & ~self.load_fault.valid, "load_go")
+    load_done = name(m, ~load_go | (load_left == 0), "load_done")
+    store_turn = name(m, store_busy & load_done, "store_turn")
+    store_go = name(m, store_turn & ~self.store_fault.valid, "store_go")
+    store_done = name(m, load_done & (~store_go | (store_left == 0)), "store_done")
+    m.d.comb += [
+      self.ready.eq(store_done), self.idle.eq(~load_busy & ~store_busy), self.busy_cycle.eq(load_go + store_go)]
+    m.d.sync += load_busy.eq(~load_done)
+    with m.If(load_go):
+      m.d.sync += load_pending.eq(load_left)
+    with m.Elif(load_busy):
+      m.d.sync += load_pending.eq(0)
+    with m.If(store_go):
+      m.d.sync += [store_pending.eq(store_left), store_busy.eq(store_left != 0)]
+    with m.If(self.store_fault.valid):
+      m.d.sync += [store_pending.eq(0), store_busy.eq(0)]
+    first, reg = Signal(), Signal(6)
+    m.d.sync += first.eq(first & ~load_go)
+    with m.If(load_start):
+      m.d.sync += [
+        load_busy.eq(1), load_pending.eq(self.load.mask), load_type.eq(self.load.mtype), first.eq(1), reg.eq(self.load.d)]
+    data = [Signal(32, name=f"data{e}", reset_less=True) for e in range(n)]
+    narrowed = [narrow(m, self.store.data[32 * e:32 * e + 32], self.store.mtype, f"n{e}") for e in range(n)]
+    with m.If(store_start):
+      m.d.sync += [store_busy.eq(1), store_pending.eq(self.store.mask), store_type.eq(self.store.mtype)]
+      m.d.sync += [word.eq(value) for word, value in zip(data, narrowed, strict=True)]
+
+    m.submodules.merge = merge = StoreMerge(config)
+    m.d.comb += [merge.served.eq(Mux(store_go, store_banks.served, 0)), merge.mtype.eq(store_type)]
+    m.d.comb += [merge.low[e].eq(store_lanes.addresses[e][:low]) for e in range(n)]
+    m.d.comb += [merge.data[e].eq(data[e]) for e in range(n)]
+
+    # A load's words arrive in the cycle after their access.
+    m.submodules.collect = collect = LoadCollect(config)
+    arrives = {"valid": load_go, "first": first, "last": load_left == 0, "reg": reg, "mtype": load_type, "served": load_banks.served}
+    for member, value in arrives.items():
+      port = getattr(collect, member)
+      register = Signal(port.shape(), name=f"arrives_{member}")
+      m.d.sync += register.eq(value)
+      m.d.comb += port.eq(register)
+    for e in range(n):
+      register = Signal(low, name=f"arrives_low{e}", reset_less=True)
+      m.d.sync += register.eq(load_lanes.addresses[e])
+      m.d.comb += collect.low[e].eq(register)
+    wiring.connect(m, collect.result, wiring.flipped(self.result))
+
+    self._banks(m, load_go, load_banks, store_banks, merge, collect)
+    return m
+
+  def _banks(self, m: Module, load_go: Value, load_banks: BankSchedule, store_banks: BankSchedule, merge: StoreMerge,
+             collect: LoadCollect) -> None:
+    """The memories, and what each bank's four ports do."""
+    config = self.config
+    n, slots = config.width, low_bits(config) - 2
+    to_bank = self._rotate(m, [self.dma_in.data[32 * k:32 * k + 32] for k in range(n)], self.dma_in.word[:slots], "in")
+    to_mask = self._rotate(m, list(self.dma_in.mask), self.dma_in.word[:slots], "in_mask")
+    of_mask = self._rotate(m, list(self.dma_out.mask), self.dma_out.word[:slots], "out_mask")
+    out_word = Signal(slots)
+    with m.If(self.dma_out.valid):
+      m.d.sync += out_word.eq(self.dma_out.word)
+    out_data = []
+    writing = name(m, self.dma_in.valid & self.dma_in.write, "writing")
+    for b in range(n):
+      m.submodules[f"bank{b}"] = bank = BlankMemory(shape=32, depth=config.vmem_words // n)
+      load, out = bank.read_port(), bank.read_port()
+      store, into = bank.write_port(granularity=8), bank.write_port(granularity=8)
+      m.d.comb += [
+        load.addr.eq(load_banks.rows[b]), load.en.eq(load_go & load_banks.used[b]), collect.words[b].eq(load.data),
+        store.addr.eq(store_banks.rows[b]), store.data.eq(merge.words[b]), store.en.eq(merge.enables[b]),
+        into.addr.eq(self._row(m, self.dma_in.word, b, f"in_row{b}")), into.data.eq(to_bank[b]),
+        into.en.eq((writing & to_mask[b]).replicate(4)),
+        out.addr.eq(self._row(m, self.dma_out.word, b, f"out_row{b}")), out.en.eq(self.dma_out.valid & of_mask[b])]
+      out_data.append(out.data)
+    m.d.comb += self.dma_out.rdata.eq(Cat(*self._rotate(m, out_data, -out_word, "out")))
+
+  def _row(self, m: Module, word: Value, bank: int, label: str) -> Value:
+    """Row of `bank` in an access to consecutive words from `word` on: one further for banks before the first."""
+    slots = low_bits(self.config) - 2
+    row = word[slots:slots + row_bits(self.config)]
+    return row if bank == self.config.width - 1 else name(m, (row + (word[:slots] > bank))[:len(row)], label)
+
+  @staticmethod
+  def _rotate(m: Module, values: list[Value], by: Value, label: str) -> list[Value]:
+    """`values` moved up by `by` places (modulo their number, a power of two), by halving."""
+    n = len(values)
+    for k in range((n - 1).bit_length()):
+      values = [name(m, Mux(by[k], values[(i - (1 << k)) % n], values[i]), f"{label}{k}_{i}") for i in range(n)]
+    return values
