@@ -6,17 +6,21 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from .core import Core
+from .core import CLOCK_ENABLES, Core
 from .csr import CsrBlock, csr_port
 from .interfaces import hbm_port, tile_bits
+from .verilate import GENERATED, Waiver
 
-__all__ = ["GATED_DOMAINS", "HBM_PORTS", "Chip"]
+__all__ = ["GATED_DOMAINS", "HBM_PORTS", "WAIVERS", "Chip"]
 
 HBM_PORTS = ("fetch", "vector", "dma_in", "dma_out")
 """The HBM ports: instruction fetch, direct access, inbound and outbound DMA."""
 
-GATED_DOMAINS = ("float", "divide")
+GATED_DOMAINS = tuple(CLOCK_ENABLES)
 """Clock domains that may rest in cycles whose `<domain>_enable` output is low; their clocks tick with `sync`'s otherwise."""
+
+WAIVERS = (*GENERATED, Waiver("CASEINCOMPLETE", "a generated process gives its outputs a value before its cases: nothing is latched"))
+"""What Verilator's lint may say about the whole design."""
 
 
 class Chip(wiring.Component):

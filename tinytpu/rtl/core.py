@@ -25,7 +25,10 @@ from .vpu import VectorUnit
 from .window import Space, Window
 from .xlu import CrossUnit
 
-__all__ = ["Core"]
+__all__ = ["CLOCK_ENABLES", "Core"]
+
+CLOCK_ENABLES = {"float": "vector_unit", "divide": "vector_unit", "matrix_float": "matrix_unit", "matrix_int": "matrix_unit"}
+"""Clock domains that may rest, and the unit whose output `<domain>_enable` says when not."""
 
 
 class Core(wiring.Component):
@@ -36,7 +39,7 @@ class Core(wiring.Component):
     busy: Out(1), a launch is under way, or a refill that it left behind. cycles: Out(64); fault: Out(fault_record()).
     counter: In(4), counter_value: Out(64). scalar: In(6), scalar_value: Out(32), scalar_write: In(scalar_result).
     window_request: In(1), window_space: In(Space), window_index: In(28), window_busy: Out(1), window_tile: Out(tile).
-    fetch, vector, dma_in, dma_out: Out(hbm_port). float_enable, divide_enable: Out(1), see `VectorUnit`.
+    fetch, vector, dma_in, dma_out: Out(hbm_port). <domain>_enable: Out(1), for each of `CLOCK_ENABLES`.
   """
 
   def __init__(self, config: Config):
@@ -46,7 +49,7 @@ class Core(wiring.Component):
       "cycles": Out(64), "fault": Out(fault_record()), "counter": In((len(COUNTERS) - 1).bit_length()), "counter_value": Out(64),
       "scalar": In(6), "scalar_value": Out(32), "scalar_write": In(scalar_result()), "window_request": In(1),
       "window_space": In(Space), "window_index": In(28), "window_busy": Out(1), "window_tile": Out(tile_bits(config)),
-      "float_enable": Out(1), "divide_enable": Out(1),
+      **{f"{domain}_enable": Out(1) for domain in CLOCK_ENABLES},
       **{port: Out(hbm_port(config)) for port in ("fetch", "vector", "dma_in", "dma_out")}})
 
   def elaborate(self, platform) -> Module:
@@ -184,8 +187,9 @@ class Core(wiring.Component):
       window.request.eq(self.window_request), window.space.eq(self.window_space), window.index.eq(self.window_index),
       window.vreg.eq(operands.host_tile), self.window_busy.eq(window.busy), self.window_tile.eq(window.tile),
       operands.host.eq(~issue.running), operands.host_scalar.eq(self.scalar), operands.host_vector.eq(window.index_out),
-      self.scalar_value.eq(operands.host_word), self.float_enable.eq(self.vector_unit.float_enable),
-      self.divide_enable.eq(self.vector_unit.divide_enable)]
+      self.scalar_value.eq(operands.host_word)]
+    m.d.comb += [getattr(self, f"{domain}_enable").eq(getattr(getattr(self, unit), f"{domain}_enable"))
+                 for domain, unit in CLOCK_ENABLES.items()]
 
     group = self.decode.group
     events = {

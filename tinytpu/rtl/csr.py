@@ -111,6 +111,8 @@ class CsrBlock(wiring.Component):
       for register, source in reads.items():
         with m.Case(at(register)):
           m.d.comb += value.eq(source)
+      with m.Default():
+        m.d.comb += value.eq(0)
     width = self.config.width
     tile = tree([self.window_tile.word_select(i, 32) for i in range(width)], word[:(width - 1).bit_length()])
     m.d.sync += self.port.rdata.eq(

@@ -80,7 +80,7 @@ class Fetch(wiring.Component):
     with m.If(self.lookup | again):
       m.d.sync += looking.eq(1)
     with m.Elif(miss):
-      m.d.sync += [looking.eq(0), busy.eq(1), count.eq(0), valid.bit_select(index, 1).eq(1)]
+      m.d.sync += [looking.eq(0), busy.eq(1), count.eq(0), valid.eq(valid | (1 << index))]
     with m.If(self.invalidate):
       m.d.sync += [valid.eq(0), looking.eq(0)]
     m.d.comb += [tag_write.en.eq(miss), tag_write.addr.eq(index), tag_write.data.eq(held[tag_lsb:])]

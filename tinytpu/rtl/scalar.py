@@ -50,6 +50,8 @@ class ScalarUnit(wiring.Component):
       for name in timed("S", ["SCALAR"]):
         with m.Case(OPS[name].code):
           m.d.comb += self.fast.data.eq(results[name])
+      with m.Default():
+        m.d.comb += self.fast.data.eq(0)
     m.d.comb += [self.fast.valid.eq(i.start & ~is_mul & ~is_div), self.fast.reg.eq(i.d)]
 
     # Multiplier: operands at the end of t, product SMUL - 2 registers later.
@@ -80,6 +82,8 @@ class ScalarUnit(wiring.Component):
         for name in _SLOW_DIV:
           with m.Case(OPS[name].code):
             m.d.sync += div_op.eq(DivOp[name[1:].upper()].value)
+        with m.Default():
+          m.d.sync += div_op.eq(0)
     # The divider's result stands in cycle t + 1 + CYCLES; wait for t + DIV - 1.
     wait = timing.DIV - 2 - DivSqrt.CYCLES
     if wait < 0:
