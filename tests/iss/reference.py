@@ -17,7 +17,9 @@ SPECIALS = np.array(
   np.uint32,
 )
 SPECIALS = np.concatenate([SPECIALS, SPECIALS | np.uint32(1 << 31)])
-INTEGERS = np.array([0, 1, 2, 3, 7, 31, 32, 33, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFF9, 0xFFFFFFFE, 0xFFFFFFFF, 12345], np.uint32)
+INTEGERS = np.array(
+  [0, 1, 2, 3, 7, 31, 32, 33, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFF9, 0xFFFFFFFE, 0xFFFFFFFF, 12345], np.uint32
+)
 
 
 def pairs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

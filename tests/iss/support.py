@@ -78,7 +78,9 @@ class Machine:
         [ins("dwaiti")],
         [ins("sadd", d=1, a=0)],
         [ins("loop", a=35, target="end")],
-        *[[ins("vld", d=kinds[k], a=0, x=1, off=0) if k == "a" else ins("vld", d=kinds[k], a=36 + i, x=1)] for i, (k, _) in enumerate(used)],
+        *[
+          [ins("vld", d=kinds[k], a=0, x=1, off=0) if k == "a" else ins("vld", d=kinds[k], a=36 + i, x=1)] for i, (k, _) in enumerate(used)
+        ],
         [ins(op, d=4, a=1, b=2, c=3, bkind=VREG, **fields)],
         [ins("vst", d=4, a=0, x=1)],
         [ins("sadd", d=1, a=1, imm=W), ins("lend")],

@@ -16,7 +16,9 @@ OTHER_V, OTHER_S = {"vsel", "vmov", "vlid"}, {"ssel", "scyc"}
 
 def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
   wrong = np.flatnonzero(result != expected)
-  assert not wrong.size, f"{len(wrong)} wrong, first: {[hex(o[wrong[0]]) for o in operands]} gave {result[wrong[0]]:#x}, not {expected[wrong[0]]:#x}"
+  assert not wrong.size, (
+    f"{len(wrong)} wrong, first: {[hex(o[wrong[0]]) for o in operands]} gave {result[wrong[0]]:#x}, not {expected[wrong[0]]:#x}"
+  )
 
 
 def test_every_operation_has_a_test():
@@ -89,7 +91,10 @@ def test_scalar_operand_forms(iss):
 
 
 def test_s0_is_zero(iss):
-  iss.run([[ins("sadd", d=0, imm=5)], [ins("smul", d=0, a=32, imm=5)], [ins("xtos", d=0, a=1)], [ins("sadd", d=1, a=0, imm=1)], [ins("halt")]], [3])
+  iss.run(
+    [[ins("sadd", d=0, imm=5)], [ins("smul", d=0, a=32, imm=5)], [ins("xtos", d=0, a=1)], [ins("sadd", d=1, a=0, imm=1)], [ins("halt")]],
+    [3],
+  )
   assert list(iss.state("sregs")[:2]) == [0, 1]
 
 

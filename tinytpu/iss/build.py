@@ -17,7 +17,8 @@ import numpy as np
 from platformdirs import user_cache_dir
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_SOURCES = (*sorted((_PACKAGE / "isa").glob("*.py")), *sorted((_PACKAGE / "iss").glob("*.py")), _PACKAGE / "config.py")
+_ISA = ("counters", "encoding", "faults", "semantics", "table", "timing")
+_SOURCES = (*(_PACKAGE / "isa" / f"{name}.py" for name in _ISA), *sorted((_PACKAGE / "iss").glob("*.py")), _PACKAGE / "config.py")
 
 
 def cache_directory() -> Path:
@@ -28,18 +29,23 @@ def cache_directory() -> Path:
   return Path(user_cache_dir("tinytpu")) / "iss" / digest.hexdigest()[:16]
 
 
+_LOADED = cache_directory()
+"""Of the sources as they were when this process read them."""
+
+
 def is_cached() -> bool:
   """Whether the compiled simulator is on disk already."""
-  return any(cache_directory().rglob("*.nbc"))
+  return any(_LOADED.rglob("*.nbc"))
 
 
 def engine() -> Callable[..., None]:
-  """The function `core.run`, compiled when first called, or loaded from disk."""
+  """The function `core.run`, compiled when first called, or loaded from disk. It is not kept on disk if sources have changed
+  since this process started."""
   from .core import run
-  if not isinstance(run._cache, numba.core.caching.NullCache):
+  if not isinstance(run._cache, numba.core.caching.NullCache) or cache_directory() != _LOADED:
     return run
   settings: Any = numba.config  # its attributes appear at run time
-  before, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_directory())
+  before, settings.CACHE_DIR = settings.CACHE_DIR, str(_LOADED)
   try:
     run.enable_caching()
   finally:

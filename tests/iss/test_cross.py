@@ -1,0 +1,111 @@
+"""Cross-lane and matrix operations against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.iss.reference import SPECIALS, bits, random_words
+from tests.iss.support import IMM, SREG, W
+from tinytpu.isa.instruction import ins
+from tinytpu.isa.table import OPS
+
+S = 4
+TILE = np.random.default_rng(1).integers(0, 1 << 32, W, dtype=np.uint32)
+GRID = TILE.reshape(S, S)
+E = np.arange(W)
+MOVES = {
+  "xbcr": lambda k: np.tile(GRID[k % S], S),
+  "xbcc": lambda k: np.repeat(GRID[:, k % S], S),
+  "xbce": lambda k: np.full(W, TILE[k % W]),
+  "xrot": lambda k: TILE[(E + k) % W],
+}
+OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmf", "mmfz", "mmi", "mmiz", "ppop", "ppush"}
+
+
+def test_every_operation_has_a_test():
+  assert MOVES.keys() | OTHERS == {op.name for op in OPS.values() if op.slot == "X"}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("k", [0, 1, 3, 5, 15, 16, 31, 0xFFFFFFFF])
+def test_moves(iss, name, k):
+  iss.set_vregs(1, TILE[None])
+  assert (iss.vector(name, a=1, imm=k, bkind=IMM) == MOVES[name](k)).all()
+  iss.run([[ins("sadd", d=1, imm=k)], [ins("halt")]])
+  assert (iss.vector(name, a=1, b=1, bkind=SREG) == MOVES[name](k)).all()
+
+
+def test_transpose_and_permute(iss):
+  index = np.random.default_rng(2).integers(0, 1 << 32, W, dtype=np.uint32)
+  iss.set_vregs(1, np.stack([TILE, index]))
+  assert (iss.vector("xtr", a=1) == GRID.T.reshape(-1)).all()
+  assert (iss.vector("xperm", a=1, b=2) == TILE[index % W]).all()
+
+
+def test_to_scalar(iss):
+  tiles = np.array([TILE, np.zeros(W), np.ones(W), [0] * 9 + [8] + [0] * 6, [1] * 15 + [0]], np.uint32)
+  iss.set_vregs(1, tiles)
+  for i, tile in enumerate(tiles, 1):
+    groups = [[ins("xany", d=1, a=i)], [ins("xall", d=2, a=i)], [ins("xtos", d=3, a=i, imm=25)], [ins("xtos", d=4, a=i, b=32, bkind=SREG)]]
+    iss.run([*groups, [ins("halt")]], [3])
+    assert list(iss.state("sregs")[1:5]) == [tile.any(), tile.all(), tile[25 % W], tile[3]]
+
+
+def _matrix(iss, name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+  """Tile of bucket 2 after one step on tiles a and b, the bucket holding c before."""
+  iss.set_vregs(1, np.stack([a, b, c]))
+  groups = [[ins("ppush", d=2, a=3)], [ins(name, d=2, a=1, b=2)], [ins("ppop", d=4, a=2)], [ins("halt")]]
+  assert iss.run(groups).fault is None
+  assert (iss.state("vregs")[4] == iss.state("psums")[2]).all()
+  return iss.state("vregs")[4]
+
+
+def _float_step(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+  """c + ((p0 + p1) + (p2 + p3)) in float32, each operation rounded, as bits."""
+  x, y = a.view(np.float32).reshape(S, S), b.view(np.float32).reshape(S, S)
+  with np.errstate(all="ignore"):
+    p = [x[:, k, None] * y[None, k] for k in range(S)]
+    return bits((c.view(np.float32).reshape(S, S) + ((p[0] + p[1]) + (p[2] + p[3]))).reshape(-1))
+
+
+def test_float_steps(iss):
+  rng = np.random.default_rng(3)
+  for trial in range(40):
+    a, b, c = (random_words(rng, W) if trial % 2 else rng.normal(0, 1, W).astype(np.float32).view(np.uint32) for _ in range(3))
+    if trial % 4 == 3:
+      a, b, c = (rng.choice(SPECIALS, W) for _ in range(3))
+    assert (_matrix(iss, "mmf", a, b, c) == _float_step(a, b, c)).all()
+    assert (_matrix(iss, "mmfz", a, b, c) == _float_step(a, b, np.zeros(W, np.uint32))).all()
+
+
+def test_clearing_float_step_adds_to_positive_zero(iss):
+  """0 + -0 is +0."""
+  minus = np.full(W, 0x80000000, np.uint32)
+  one = np.full(W, 0x3F800000, np.uint32)
+  assert (_matrix(iss, "mmfz", minus, one, one) == 0).all()
+  assert (_matrix(iss, "mmf", minus, one, minus) == 0x80000000).all()
+
+
+def test_integer_steps(iss):
+  rng = np.random.default_rng(4)
+  for _ in range(20):
+    a, b, c = rng.integers(0, 1 << 32, (3, W), dtype=np.uint32)
+    x = a.view(np.int8).reshape(S, 4 * S).astype(np.int64)
+    y = b.view(np.int8).reshape(S, S, 4).transpose(0, 2, 1).reshape(4 * S, S).astype(np.int64)
+    product = (x @ y).reshape(-1)
+    assert (_matrix(iss, "mmi", a, b, c) == ((product + c) & 0xFFFFFFFF)).all()
+    assert (_matrix(iss, "mmiz", a, b, c) == (product & 0xFFFFFFFF)).all()
+  lowest = np.full(W, 0x80808080, np.uint32)
+  assert (_matrix(iss, "mmiz", lowest, lowest, lowest) == 16 * 128 * 128).all()
+
+
+def test_bucket_numbers_count_modulo_16(iss):
+  from tinytpu.isa import encoding as enc
+  from tinytpu.isa.instruction import Raw, encode
+
+  iss.set_vregs(1, TILE[None])
+  push = encode(ins("ppush", d=2, a=1)) | enc.D.put(48)
+  pop = encode(ins("ppop", d=5, a=2)) | enc.A.put(16)
+  iss.run([[Raw(push)], [Raw(pop)], [ins("halt")]])
+  assert (iss.state("vregs")[5] == TILE).all()
