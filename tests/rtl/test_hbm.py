@@ -1,0 +1,141 @@
+"""Direct HBM access unit against a model of memory and timing; the model also answers the requests that it expects."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.rtl.memory_reference import MODULUS, Operation, Stimulus, random_operation
+from tinytpu.config import Config, preset
+from tinytpu.isa import timing
+from tinytpu.isa.encoding import MemType
+from tinytpu.isa.faults import Fault
+from tinytpu.isa.table import OPS
+from tinytpu.rtl.hbm import HbmUnit
+from tinytpu.rtl.verilate import UnitSim, lint
+
+CAUSES = {"ALIGN": Fault.HBM_ALIGN, "BOUNDS": Fault.HBM_BOUNDS}
+CONFIGS = {
+  "default": preset("4x4", hbm_bytes=1 << 16),
+  "shortest latency, odd size": preset("4x4", hbm_bytes=3 * (1 << 14) + 64, hbm_latency=4)}
+
+
+@pytest.fixture(scope="module", params=list(CONFIGS))
+def bench(request: pytest.FixtureRequest) -> tuple[UnitSim, Config]:
+  config = CONFIGS[request.param]
+  return UnitSim(HbmUnit(config), "hbm_unit"), config
+
+
+class Bench:
+  """Inputs and expected outputs, cycle by cycle."""
+
+  def __init__(self, config: Config, rng: np.random.Generator, cycles: int) -> None:
+    self.config, self.cycles = config, cycles
+    self.issue = Stimulus(rng, config, "issue", cycles)
+    self.memory = rng.integers(0, 256, config.hbm_bytes, dtype=np.uint8)
+    self.answers = rng.integers(0, MODULUS, (cycles, config.width), dtype=np.uint32)
+    self.expect = {k: np.zeros(cycles, np.uint32) for k in (
+      "ready", "stores_done", "line", "port__valid", "port__write", "port__line", "result__valid", "result__reg", "fault__valid",
+      "fault__cause", "fault__info")}
+    self.expect["ready"][:] = self.expect["stores_done"][:] = 1
+    self.results: dict[int, np.ndarray] = {}
+    self.writes: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    self.now = 0
+
+  def put(self, op: Operation) -> None:
+    """Issue in the present cycle, and move on to the first in which the unit is free again (or two on, after a fault)."""
+    t, config, expect = self.now, self.config, self.expect
+    storing = op.name.startswith("hst")
+    self.issue.put(t, op.ports())
+    if storing:
+      expect["stores_done"][t + 1] = 0
+    if fault := op.fault(config, config.hbm_bytes):
+      for key, value in (("valid", 1), ("cause", CAUSES[fault[0]]), ("info", fault[1])):
+        expect[f"fault__{key}"][t + 1] = value
+      self.now = t + 2
+      return
+    lines, size = op.lines(config), config.line_bytes
+    n = max(1, len(lines))
+    if storing:
+      after, touched = self.memory.copy(), np.zeros(config.hbm_bytes, np.uint8)
+      op.store(config, after)
+      Operation(op.name, MemType.U8 if op.mtype.bytes == 1 else MemType.U16 if op.mtype.bytes == 2 else MemType.W, op.base, op.x, op.off,
+                op.r, op.c2, 0, op.index, np.full(config.width, MODULUS - 1, np.uint32), op.mask).store(config, touched)
+    for k, line in enumerate(lines):
+      u = t + 2 + k
+      expect["port__valid"][u] = expect["line"][u] = 1
+      expect["port__write"][u], expect["port__line"][u] = storing, line
+      here = slice(line * size, line * size + size)
+      if storing:
+        self.writes[u] = after[here].copy(), touched[here] != 0
+      else:
+        self.answers[u + config.hbm_latency] = self.memory[here].view("<u4")
+    if storing:
+      expect["stores_done"][t + 1:t + 2 + n] = 0
+      self.memory = after
+    else:
+      done = t + timing.HBM_ISSUE + n + config.hbm_latency - 1
+      expect["result__valid"][done], expect["result__reg"][done] = 1, op.d
+      before = self.memory
+      self.results[done] = op.load(config, before)
+    expect["ready"][t + 1:t + n] = 0
+    self.now = t + n
+
+  def run(self, sim: UnitSim) -> None:
+    sim.reset()
+    got = sim.run({**self.issue.inputs(), "port__rdata": self.answers}, self.cycles)
+    valid_of = {"port__write": "port__valid", "port__line": "port__valid", "result__reg": "result__valid", "fault__cause": "fault__valid",
+                "fault__info": "fault__valid"}
+    for key, want in self.expect.items():
+      where = self.expect[valid_of[key]] == 1 if key in valid_of else np.ones(self.cycles, bool)
+      wrong = np.flatnonzero((got[key] != want) & where)
+      assert not len(wrong), f"{key} in cycle {wrong[0]}: {got[key][wrong[0]]}, expected {want[wrong[0]]}"
+    for cycle, tile in self.results.items():
+      np.testing.assert_array_equal(got["result__data"][cycle], tile, f"load result in cycle {cycle}")
+    masks = got["port__bytemask"].reshape(self.cycles, -1).view(np.uint8)
+    for cycle, (line, touched) in self.writes.items():
+      mask = np.unpackbits(masks[cycle], bitorder="little")[:self.config.line_bytes] == 1
+      np.testing.assert_array_equal(mask, touched, f"byte mask in cycle {cycle}")
+      np.testing.assert_array_equal(got["port__data"][cycle].view(np.uint8)[mask], line[mask], f"line written in cycle {cycle}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_operations(bench: tuple[UnitSim, Config], seed: int) -> None:
+  """All forms, types, masks and overlaps, back to back and with gaps, between operations of other units."""
+  print(f"seed {seed}")
+  sim, config = bench
+  rng = np.random.default_rng(seed)
+  b = Bench(config, rng, 8000)
+  foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith(("hld", "hst"))]
+  counts = {"hld": 0, "hst": 0, "fault": 0, "coalesced": 0, "nothing": 0}
+  while b.now < b.cycles - 3 * config.width - config.hbm_latency:
+    if rng.random() < 0.3:
+      if rng.random() < 0.5:
+        b.issue.put(b.now, {"code": rng.choice(foreign)})
+      b.now += 1
+      continue
+    kind = "hld" if rng.random() < 0.55 else "hst"
+    op = random_operation(rng, config, kind, int(rng.choice([512, 4096, config.hbm_bytes])))
+    counts[kind] += 1
+    counts["fault"] += op.fault(config, config.hbm_bytes) is not None
+    counts["nothing"] += not op.active()
+    counts["coalesced"] += 1 < len(op.lines(config)) < len(op.active())
+    b.put(op)
+  print(counts)
+  assert min(counts.values()) > 15
+  b.run(sim)
+
+
+def test_loads_back_to_back(bench: tuple[UnitSim, Config]) -> None:
+  """A load of one line every cycle, and every result in its cycle: nothing but the issue rate limits the port."""
+  sim, config = bench
+  rng = np.random.default_rng(5)
+  b = Bench(config, rng, 400)
+  tile, all_on = np.zeros(config.width, np.uint32), np.ones(config.width, bool)
+  for k in range(200):
+    b.put(Operation("hld", MemType.W, k * config.line_bytes, d=k % 64, index=tile, data=tile, mask=all_on))
+  assert b.now == 200
+  b.run(sim)
+
+
+def test_lint(bench: tuple[UnitSim, Config]) -> None:
+  assert lint(bench[0].verilog, "hbm_unit") == []

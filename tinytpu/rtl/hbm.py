@@ -1,0 +1,126 @@
+"""Direct HBM access: loads and stores of elements anywhere in device memory, coalesced line by line."""
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa.faults import Fault
+from ..isa.table import OPS
+from .address import LaneAddresses, lowest, pick
+from .align import LoadCollect, StoreMerge, low_bits, narrow
+from .float_common import name
+from .interfaces import hbm_port, memory_fault, memory_issue, vector_result
+from .opcodes import is_op
+
+__all__ = ["Delay", "HbmUnit"]
+
+_LOADS = tuple(op.name for op in OPS.values() if op.name.startswith("hld"))
+_STORES = tuple(op.name for op in OPS.values() if op.name.startswith("hst"))
+
+
+class Delay(wiring.Component):
+  """A value delayed by a fixed number of cycles, through a ring of memory; zero until the first has come through.
+
+  Args:
+    width: bits. cycles: at least 2.
+
+  Members:
+    i: In(width). o: Out(width), `i` of `cycles` cycles ago.
+  """
+
+  def __init__(self, width: int, cycles: int) -> None:
+    self.width, self.cycles = width, cycles
+    super().__init__({"i": In(width), "o": Out(width)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    m.submodules.ring = ring = Memory(shape=self.width, depth=self.cycles, init=[])
+    write, read = ring.write_port(), ring.read_port()
+    here = Signal(range(self.cycles))
+    ahead = name(m, Mux(here == self.cycles - 1, 0, here + 1)[:len(here)], "ahead")
+    m.d.sync += here.eq(ahead)
+    m.d.comb += [write.addr.eq(here), write.data.eq(self.i), write.en.eq(1), read.addr.eq(ahead), read.en.eq(1), self.o.eq(read.data)]
+    return m
+
+
+class HbmUnit(wiring.Component):
+  """Direct HBM access, in order, one line per cycle.
+
+  An operation that issues in t has its addresses and check in t + 1, where a fault is raised (and the operation dropped). From t + 1
+  on, every cycle picks the line of the lowest element that is still pending and serves all elements in it; the line is
+  requested in the cycle after, from registers. n lines so take n cycles, and the next operation may issue in t + n. HBM answers exactly
+  hbm_latency cycles after a request: what a response is for is known without a handshake, from a delay line. The result is raised in
+  t + HBM_ISSUE + n + hbm_latency - 1, with the last response. An operation without active elements passes as one beat that
+  requests nothing.
+
+  Members:
+    issue: In(memory_issue): codes that are not hld* or hst* are ignored. ready: Out(1), an operation may issue in this cycle.
+    result: Out(vector_result), of loads. fault: Out(memory_fault), in t + 1.
+    port: Out(hbm_port). line: Out(1), a line is requested in this cycle.
+    stores_done: Out(1), every store that issued in an earlier cycle has reached memory.
+  """
+
+  def __init__(self, config: Config) -> None:
+    self.config = config
+    super().__init__({
+      "issue": In(memory_issue(config)), "ready": Out(1), "result": Out(vector_result(config)), "fault": Out(memory_fault()),
+      "port": Out(hbm_port(config)), "line": Out(1), "stores_done": Out(1)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    config, issue = self.config, self.issue
+    n, low = config.width, low_bits(config)
+
+    # The operation: captured in t, served from t + 1 on.
+    storing = name(m, is_op(issue.code, *_STORES), "storing")
+    start = name(m, issue.start & (storing | is_op(issue.code, *_LOADS)), "start")
+    busy, store, first = Signal(), Signal(), Signal()
+    pending, mtype, reg = Signal(n), Signal(4), Signal(6)
+    data = [Signal(32, name=f"data{e}", reset_less=True) for e in range(n)]
+    narrowed = [narrow(m, issue.data[32 * e:32 * e + 32], issue.mtype, f"n{e}") for e in range(n)]
+    m.submodules.lanes = lanes = LaneAddresses(config, config.hbm_bytes, Fault.HBM_ALIGN, Fault.HBM_BOUNDS)
+    wiring.connect(m, wiring.flipped(issue), lanes.operation)
+    wiring.connect(m, lanes.fault, wiring.flipped(self.fault))
+    m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending)]
+
+    # The line of the lowest pending element, and who else is in it.
+    lines = [address[low:] for address in lanes.addresses]
+    line = name(m, pick(lowest(m, pending, "leader"), lines), "line_now")
+    served = name(m, pending & Cat(*(other == line for other in lines)), "served")
+    left = name(m, pending & ~served, "left")
+    go = name(m, busy & ~self.fault.valid, "go")
+    last = name(m, left == 0, "last")
+    done = name(m, ~go | last, "done")
+    m.d.comb += self.ready.eq(done)
+    m.d.sync += [busy.eq(~done), pending.eq(Mux(go, left, 0)), first.eq(0)]
+    with m.If(start):
+      m.d.sync += [
+        busy.eq(1), first.eq(1), store.eq(storing), pending.eq(issue.mask), mtype.eq(issue.mtype), reg.eq(issue.d)]
+      m.d.sync += [word.eq(value) for word, value in zip(data, narrowed, strict=True)]
+
+    m.submodules.merge = merge = StoreMerge(config)
+    m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(Mux(store, served, 0))]
+    for e in range(n):
+      m.d.comb += [merge.low[e].eq(lanes.addresses[e][:low]), merge.data[e].eq(data[e])]
+
+    # The request, and with it, on its way to the response, what it is for.
+    port = self.port
+    requesting = Signal()  # also for the beat of an operation that requests nothing
+    m.d.sync += [requesting.eq(go), port.valid.eq(go & (pending != 0)), port.write.eq(store), port.line.eq(line)]
+    with m.If(go & store):
+      m.d.sync += [port.data.eq(Cat(*merge.words)), port.bytemask.eq(Cat(*merge.enables))]
+    m.d.comb += [self.line.eq(port.valid), self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
+
+    m.submodules.collect = collect = LoadCollect(config)
+    beat: list[tuple[Value, Value]] = [
+      (collect.valid, go & ~store), (collect.first, first), (collect.last, last), (collect.reg, reg), (collect.mtype, mtype),
+      (collect.served, served)]
+    beat += [(collect.low[e], lanes.addresses[e][:low]) for e in range(n)]
+    m.submodules.delay = delay = Delay(sum(len(port) for port, _ in beat), config.hbm_latency + 1)
+    m.d.comb += [delay.i.eq(Cat(*(value for _, value in beat))), Cat(*(port for port, _ in beat)).eq(delay.o)]
+    m.d.comb += [collect.words[s].eq(self.port.rdata[32 * s:32 * s + 32]) for s in range(n)]
+    wiring.connect(m, collect.result, wiring.flipped(self.result))
+    return m
