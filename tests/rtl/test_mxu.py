@@ -10,7 +10,7 @@ import pytest
 from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
-from tinytpu.rtl.mxu import MatrixUnit, check_timing
+from tinytpu.rtl.mxu import MATRIX_CLOCKS, MatrixUnit, check_timing
 from tinytpu.rtl.verilate import UnitSim, lint
 
 CONFIG = preset("4x4")
@@ -44,8 +44,8 @@ def step(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 class Bench:
   """A unit, and the buckets as they ought to be: they keep their contents from run to run, as the unit does."""
 
-  def __init__(self, config: Config) -> None:
-    self.unit = UnitSim(MatrixUnit(config), f"MatrixUnit{config.name}")
+  def __init__(self, config: Config, gated: Iterable[str]) -> None:
+    self.unit = UnitSim(MatrixUnit(config), f"MatrixUnit{config.name}", gated=gated)
     self.size = config.sublanes
     self.buckets = np.zeros((16, self.size, self.size), np.uint32)
 
@@ -77,7 +77,14 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-  return Bench(CONFIG)
+  """With clock domains resting where they may, as in the chip."""
+  return Bench(CONFIG, MATRIX_CLOCKS)
+
+
+@pytest.fixture(scope="module")
+def ticking() -> Bench:
+  """With all clocks always ticking."""
+  return Bench(CONFIG, ())
 
 
 def tiles(operands, n: int, size: int, kind: str) -> np.ndarray:
@@ -159,8 +166,10 @@ def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
   return issues
 
 
+@pytest.mark.parametrize("clocks", ["bench", "ticking"])
 @pytest.mark.parametrize("gaps", [0, 0.2])
-def test_mix(bench, operands, gaps):
+def test_mix(request, operands, clocks, gaps):
+  bench = request.getfixturevalue(clocks)
   bench.run(mix(operands, 6000, bench.size, gaps))
 
 

@@ -10,7 +10,7 @@ from tinytpu.config import preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
 from tinytpu.rtl.verilate import UnitSim, lint
-from tinytpu.rtl.vpu import VectorUnit, check_timing
+from tinytpu.rtl.vpu import VECTOR_CLOCKS, VectorUnit, check_timing
 
 CONFIG = preset("4x4")
 W = CONFIG.width
@@ -106,6 +106,13 @@ REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]
 
 @pytest.fixture(scope="module")
 def unit() -> UnitSim:
+  """With clock domains resting where they may, as in the chip."""
+  return UnitSim(VectorUnit(CONFIG), "VectorUnit", gated=VECTOR_CLOCKS)
+
+
+@pytest.fixture(scope="module")
+def ticking() -> UnitSim:
+  """With all clocks always ticking."""
   return UnitSim(VectorUnit(CONFIG), "VectorUnit")
 
 
@@ -176,9 +183,11 @@ def mix(rng: np.random.Generator, n: int, names: list[str], gaps: float) -> list
   return schedule
 
 
+@pytest.mark.parametrize("clocks", ["unit", "ticking"])
 @pytest.mark.parametrize("gaps", [0, 0.3])
-def test_mix(unit, operands, gaps):
+def test_mix(request, operands, clocks, gaps):
   """All latencies at once, back to back and with idle times; dividers rare and often."""
+  unit = request.getfixturevalue(clocks)
   fast = [name for name in REFERENCE if OPS[name].timing != "DIV"]
   for names in (list(REFERENCE), fast * 20 + list(REFERENCE), fast):
     n = 3000

@@ -16,18 +16,18 @@ from .fetch import Fetch
 from .hbm import HbmUnit
 from .interfaces import hbm_port, memory_fault, scalar_result, tile_bits
 from .issue import Issue, fault_record
-from .mxu import MatrixUnit
+from .mxu import MATRIX_CLOCKS, MatrixUnit
 from .operands import Operands
 from .scalar import ScalarUnit
 from .scoreboard import Scoreboard
 from .vmem import VmemUnit
-from .vpu import VectorUnit
+from .vpu import VECTOR_CLOCKS, VectorUnit
 from .window import Space, Window
 from .xlu import CrossUnit
 
 __all__ = ["CLOCK_ENABLES", "Core"]
 
-CLOCK_ENABLES = {"float": "vector_unit", "divide": "vector_unit", "matrix_float": "matrix_unit", "matrix_int": "matrix_unit"}
+CLOCK_ENABLES = dict.fromkeys(VECTOR_CLOCKS, "vector_unit") | dict.fromkeys(MATRIX_CLOCKS, "matrix_unit")
 """Clock domains that may rest, and the unit whose output `<domain>_enable` says when not."""
 
 

@@ -14,6 +14,8 @@ from .pe import ADDEND_CYCLE, GROUP, RESULT_CYCLE, ProcessingElement
 from .psum import PsumBank
 from .select import tree
 
+MATRIX_CLOCKS = ("matrix_float", "matrix_int")
+"""Clock domains of `MatrixUnit` that may rest while its output `<domain>_enable` is low."""
 GROUP_LAYOUT = StructLayout({"bucket": 4, "zero": 1, "int": 1})
 """Four k of a step: its bucket, whether C is zero, whether its format is int8."""
 PLACE_LAYOUT = StructLayout({"valid": 1, "group": GROUP_LAYOUT})
@@ -41,23 +43,22 @@ class MatrixUnit(wiring.Component):
   ppop issued in t reads its bucket in t + 1 and raises the result there. ppush issued in t writes at the end of t + 1. One
   operation per cycle, steps at least MM_II apart.
 
-  Clock domains `matrix_float` and `matrix_int` (the datapaths of the elements) may rest in cycles without `matrix_float_enable`
-  and `matrix_int_enable`, early outputs of registers, which changes no result; otherwise they tick with `sync`.
+  Clock domains `matrix_float` and `matrix_int` (the datapaths of the elements) may rest at the end of cycles without
+  `matrix_float_enable` or `matrix_int_enable`, which changes no result; otherwise they tick with `sync`.
 
   Parameters: config, for the shape of a tile. Raises ValueError if isa.timing does not fit it.
 
   Members:
     issue: In(cross_issue); the other operations of slot X are ignored. Of `d` as a bucket the low 4 bits count.
     result: Out(vector_result), of ppop.
-    matrix_float_enable, matrix_int_enable: Out(1).
+    matrix_float_enable, matrix_int_enable: Out(1), from registers.
   """
 
   def __init__(self, config: Config) -> None:
     check_timing(config)
     self.config = config
     super().__init__({
-      "issue": In(cross_issue(config)), "result": Out(vector_result(config)),
-      "matrix_float_enable": Out(1), "matrix_int_enable": Out(1)})
+      "issue": In(cross_issue(config)), "result": Out(vector_result(config)), **{f"{domain}_enable": Out(1) for domain in MATRIX_CLOCKS}})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -89,7 +90,8 @@ class MatrixUnit(wiring.Component):
 
     # A step waits for phase 0, its cycle u. Then its first operands are used at once, and the others make room for the next step.
     staged, staged_group = Signal(), Signal(GROUP_LAYOUT, reset_less=True)
-    waiting, active = ([Signal(tile_bits(self.config), name=f"{name}_{n}", reset_less=True) for n in "ab"] for name in ("waiting", "active"))
+    tile = tile_bits(self.config)
+    waiting, active = ([Signal(tile, name=f"{name}_{n}", reset_less=True) for n in "ab"] for name in ("waiting", "active"))
     k = Signal(range(size))
     begin = Signal()
     m.d.comb += begin.eq(staged & (phase == 0))
@@ -117,7 +119,7 @@ class MatrixUnit(wiring.Component):
         m.d.sync += places[0].group.zero.eq(0)
 
     # The datapaths' clocks are needed from u to the cycle before the last group's result.
-    for name, mine in (("matrix_float", ~staged_group.int), ("matrix_int", staged_group.int)):
+    for name, mine in zip(MATRIX_CLOCKS, (~staged_group.int, staged_group.int), strict=True):
       cycles = size - GROUP + RESULT_CYCLE - 1
       left = Signal(range(cycles + 1), name=f"{name}_left")
       with m.If(begin & mine):
@@ -132,7 +134,7 @@ class MatrixUnit(wiring.Component):
     bank = self.bank
     taking, giving = places[(ADDEND_CYCLE - 1) // GROUP], places[(RESULT_CYCLE - 1) // GROUP]
     take = taking.valid & (phase == ADDEND_CYCLE % GROUP)
-    elements = []
+    elements: list[ProcessingElement] = []
     for i, row in enumerate(rows):
       for j, column in enumerate(columns):
         m.submodules[f"pe_{i}_{j}"] = pe = ProcessingElement()

@@ -279,16 +279,19 @@ class _Port:
 class UnitSim:
   """A component under test, clocked natively over arrays of inputs: one call, one vector per cycle.
 
-  All clock domains of the component tick together; it is reset on creation. Ports are named as in the Verilog
-  (members of nested interfaces are joined by `__`).
+  All clock domains of the component tick together, but those in `gated` only at the end of cycles in which output
+  `<domain>_enable` is high; it is reset on creation. Ports are named as in the Verilog (members of nested interfaces
+  are joined by `__`).
 
   Args:
       component: the device under test.
       name: module name, also of the cached library.
       opt: C++ optimisation flags; tests are mostly build time, so -O1.
+      gated: clock domains that rest unless enabled.
   """
 
-  def __init__(self, component: wiring.Component, name: str, *, opt: Sequence[str] = ("-O1",), **build: Any):
+  def __init__(self, component: wiring.Component, name: str, *, opt: Sequence[str] = ("-O1",), gated: Iterable[str] = (), **build: Any):
+    self.gated = frozenset(gated)
     self.inputs: dict[str, _Port] = {}
     self.outputs: dict[str, _Port] = {}
     for path, member, _ in component.signature.flatten(component):
@@ -327,7 +330,7 @@ class UnitSim:
         outputs.append(f"o{index}[i] = m.{port.cname};")
     return UNIT_HARNESS.format(
       top=top,
-      clock=" ".join(f"m.{c} = value;" for c in clocks),
+      clock=" ".join(f"m.{c} = value{self._gate(c.removesuffix('_clk'))};" for c in clocks),
       edge="clock(m, 1);" if clocks else "",
       reset_on=" ".join(f"m.{r} = 1;" for r in resets),
       reset_off=" ".join(f"m.{r} = 0;" for r in resets),
@@ -335,6 +338,9 @@ class UnitSim:
       inputs="\n        ".join(inputs),
       outputs="\n        ".join(outputs),
     )
+
+  def _gate(self, domain: str) -> str:
+    return f" & m.{domain}_enable" if domain in self.gated else ""
 
   def reset(self) -> None:
     """One cycle of reset in every domain."""

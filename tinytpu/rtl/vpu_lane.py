@@ -23,25 +23,30 @@ class LaneResult(enum.Enum, shape=3):
   DIV = 5
 
 
+FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb")
+"""Float operations with latency ALU. They have operand registers of their own, so that their logic is still in other cycles."""
+
+
 class VectorLane(wiring.Component):
   """Operand registers, integer ALU, float units and divider of one element; all control comes from `VectorUnit`.
 
-  Operands are captured at the end of the cycle with `capture`, cycle t. In t + 1 the ALU's result is there, and the
-  multiplier, the float pipelines (clock domain `float`) and the divider (clock domain `divide`) take the operands.
+  Operands are captured at the end of the cycle with `capture`, cycle t. In t + 1 the ALU's result is there, and the integer
+  multiplier, the float units (clock domains float_add, float_mul, float_convert) and the divider (divide) take the operands.
+  The float operations of the ALU have operand registers of their own (float_alu), captured whenever that clock ticks.
 
   Members:
     capture: In(1); a, b, c: In(32), operands.
     code: In(8), of the captured operation. subtract: In(1), the float adder's b is negated.
     convert_op: In(ConvertOp); div_op: In(DivOp): of the captured operation.
-    multiply: In(1); divide: In(1): the captured operation is for the integer multiplier; the divider.
+    multiply, divide: In(1), the captured operation is for the integer multiplier; for the divider.
     select: In(LaneResult), of this cycle's result.
-    index: In(8), the element's number, for vlid; a constant.
     o: Out(32), the result, zero in doubt.
   """
   def __init__(self) -> None:
     super().__init__({
       "capture": In(1), "a": In(32), "b": In(32), "c": In(32), "code": In(8), "subtract": In(1), "convert_op": In(ConvertOp),
-      "div_op": In(DivOp), "multiply": In(1), "divide": In(1), "select": In(LaneResult), "index": In(8), "o": Out(32)})
+      "div_op": In(DivOp), "multiply": In(1), "divide": In(1), "select": In(LaneResult),
+      "o": Out(32)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -49,18 +54,21 @@ class VectorLane(wiring.Component):
     with m.If(self.capture):
       m.d.sync += [a.eq(self.a), b.eq(self.b), c.eq(self.c)]
 
+    x, y = (Signal(32, name=f"float_operand_{n}", reset_less=True) for n in "ab")
+    m.d.float_alu += [x.eq(self.a), y.eq(self.b)]
+
     product = Signal(32, reset_less=True)
     with m.If(self.multiply):
       m.d.sync += product.eq(a * b)
-    m.submodules.fadd = fadd = DomainRenamer("float")(FAdd32())
-    m.submodules.fmul = fmul = DomainRenamer("float")(FMul32())
-    m.submodules.convert = convert = DomainRenamer("float")(FConvert32())
+    m.submodules.fadd = fadd = DomainRenamer("float_add")(FAdd32())
+    m.submodules.fmul = fmul = DomainRenamer("float_mul")(FMul32())
+    m.submodules.convert = convert = DomainRenamer("float_convert")(FConvert32())
     m.submodules.div = div = DomainRenamer("divide")(DivSqrt())
     m.d.comb += [
       fadd.a.eq(a), fadd.b.eq(b ^ (self.subtract << 31)), fmul.a.eq(a), fmul.b.eq(b), convert.a.eq(a), convert.op.eq(self.convert_op),
       div.start.eq(self.divide), div.op.eq(self.div_op), div.a.eq(a), div.b.eq(b)]
 
-    results = alu_results(m, a, b, c, self.index)
+    results = integer_results(a, b, c) | float_results(m, x, y)
     with m.Switch(self.select):
       with m.Case(LaneResult.ALU):
         with m.Switch(self.code):
@@ -78,18 +86,24 @@ class VectorLane(wiring.Component):
     return m
 
 
-def alu_results(m: Module, a: Value, b: Value, c: Value, index: Value) -> dict[str, Value]:
-  """Results of the operations of slot V with latency ALU, by name, from 32-bit operands and the element's number."""
+def integer_results(a: Value, b: Value, c: Value) -> dict[str, Value]:
+  """Results of the integer operations with latency ALU, by name, from 32-bit operands; for vlid, b is the element's number."""
   x, y, shift = a.as_signed(), b.as_signed(), b[:5]
-  order = compare(m, a, b)
-  half, brain = f32_to_f16(m, a), f32_to_bf16(m, a)
   return {
     "vadd": a + b, "vsub": a - b, "vand": a & b, "vor": a | b, "vxor": a ^ b,
     "vshl": (a << shift)[:32], "vshr": a >> shift, "vsar": x >> shift,
     "vmin": Mux(x < y, a, b), "vmax": Mux(x < y, b, a), "vminu": Mux(a < b, a, b), "vmaxu": Mux(a < b, b, a),
     "vlt": x < y, "vltu": a < b, "veq": a == b, "vne": a != b,
-    "vsel": Mux(a != 0, b, c), "vmov": b, "vlid": index,
+    "vsel": Mux(a != 0, b, c), "vmov": b, "vlid": b,
+  }
+
+
+def float_results(m: Module, a: Value, b: Value) -> dict[str, Value]:
+  """Results of `FLOAT_ALU`, by name."""
+  order = compare(m, a, b)
+  half, brain = f32_to_f16(m, a), f32_to_bf16(m, a)
+  return {
     "vflt": order.lt, "vfle": order.le, "vfeq": order.eq, "vfne": order.ne, "vfmax": order.max, "vfmin": order.min,
-    "vf2h": half, "vh2f": f16_to_f32(m, a[:16]), "vf2b": brain, "vb2f": bf16_to_f32(m, a[:16]),
-    "vroundh": f16_to_f32(m, half, "rh"), "vroundb": bf16_to_f32(m, brain, "rb"),
+    "vf2h": half, "vh2f": f16_to_f32(m, a[:16]), "vroundh": f16_to_f32(m, half, "rounded_h"),
+    "vf2b": brain, "vb2f": bf16_to_f32(m, a[:16]), "vroundb": bf16_to_f32(m, brain, "rounded_b"),
   }
