@@ -47,7 +47,7 @@ def test_one_group_per_cycle_from_cycle_1(iss):
     (ins("vld", d=1, a=0), ins("xperm", d=3, a=4, b=1), LOAD + 1),
     (ins("ppop", d=1, a=2), ins("vld", d=3, a=0, masked=True, c=1), PPOP),
     (ins("xtos", d=1, a=2), ins("vadd", d=3, a=2, bkind=SREG, b=1), X2S),
-    (ins("hld", d=1, a=0), ins("vldx", d=3, a=0, r=1), HBM_ISSUE + 1 + LATENCY),
+    (ins("hld", d=1, a=0), ins("vmov", d=3, bkind=VREG, b=1), HBM_ISSUE + 1 + LATENCY),
     (ins("mmf", d=1, a=2, b=3), ins("ppop", d=3, a=1), MM),
     (ins("ppush", d=1, a=2), ins("ppop", d=3, a=1), ALU),
   ],

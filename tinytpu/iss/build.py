@@ -17,8 +17,9 @@ import numpy as np
 from platformdirs import user_cache_dir
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_ISA = ("counters", "encoding", "faults", "semantics", "table", "timing")
-_SOURCES = (*(_PACKAGE / "isa" / f"{name}.py" for name in _ISA), *sorted((_PACKAGE / "iss").glob("*.py")), _PACKAGE / "config.py")
+_UNUSED = ("__init__.py", "instruction.py")
+_SOURCES = (*(path for path in sorted((_PACKAGE / "isa").glob("*.py")) if path.name not in _UNUSED),
+            *sorted((_PACKAGE / "iss").glob("*.py")), _PACKAGE / "config.py")
 
 
 def cache_directory() -> Path:
