@@ -74,27 +74,34 @@ def _slope(segment, position):
 
 
 @_jit
+def _product(factor, slope):
+  """The upper 40 of the 63 bits of a product."""
+  return factor * slope >> i64(23)
+
+
+@_jit
 def _pack(sign, exponent, significand):
-  """The float nearest to significand * 2^(exponent - 188), significand having 63 bits; `sign` 0 or SIGN.
+  """The float nearest to significand * 2^(exponent - 165), significand having 40 bits; `sign` 0 or SIGN.
 
   `exponent` is the biased one less 1: the top bit of a normal significand, hidden in the result, adds the 1. With a smaller
   significand and exponent 0 the result is subnormal.
   """
-  kept, rest, half = significand >> i64(39), significand & ((i64(1) << i64(39)) - i64(1)), i64(1) << i64(38)
+  kept, rest, half = significand >> i64(16), significand & i64(0xFFFF), i64(0x8000)
   if rest > half or (rest == half and kept & i64(1)):
     kept += i64(1)
-  return u32((exponent << i64(23)) + kept) | sign
+  return u32(u32((exponent << i64(23)) + kept) | sign)
 
 
 @_jit
 def _normalised(sign, exponent, value):
-  """`_pack` of value * 2^(exponent - 188), 0 < value < 2^63."""
-  zeros = _leading_zeros(value, 63)
+  """`_pack` of value * 2^(exponent - 165), 0 < value < 2^40."""
+  zeros = _leading_zeros(value, 40)
   return _pack(sign, exponent - zeros, value << zeros)
 
 
 @_jit
 def exp2(x):
+  """2 to the power x."""
   magnitude = x & MAGNITUDE
   if magnitude > INF:
     return NAN
@@ -110,12 +117,13 @@ def exp2(x):
   n, f = fixed >> i64(30), fixed & i64((1 << 30) - 1)
   slope = _slope(i64(EXP2) + (f >> i64(POSITION)), f & i64((1 << POSITION) - 1))
   if n < i64(-126):
-    return _pack(u32(0), i64(0), slope * (_UNIT >> (i64(-126) - n)) << i64(1))
-  return _pack(u32(0), n + i64(126), slope * _UNIT << i64(1))
+    return _pack(u32(0), i64(0), _product(_UNIT >> (i64(-126) - n), slope) << i64(1))
+  return _pack(u32(0), n + i64(126), _product(_UNIT, slope) << i64(1))
 
 
 @_jit
 def log2(x):
+  """The binary logarithm of x."""
   magnitude = x & MAGNITUDE
   if magnitude == u32(0):
     return NEG_INF
@@ -128,16 +136,23 @@ def log2(x):
   if exponent == i64(0):
     zeros = _leading_zeros(fraction, 24)
     exponent, fraction = i64(1) - zeros, fraction << zeros & i64(0x7FFFFF)
+  # |f| in units of 2^-24; its sign is that of `below`.
   segment = fraction >> i64(16)
-  if segment >= i64(LOG_FOLD):
-    exponent, f = exponent - i64(126), fraction - i64(0x800000)
+  below = segment >= i64(LOG_FOLD)
+  if below:
+    exponent, f = exponent - i64(126), i64(0x800000) - fraction
   else:
     exponent, f = exponent - i64(127), fraction << i64(1)
-  # f in units of 2^-24.
-  value = (exponent << i64(FRACTION + 24)) + f * _slope(i64(LOG) + segment, (fraction & i64(0xFFFF)) << i64(POSITION - 16))
-  if value == i64(0):
-    return u32(0)
-  return _normalised(SIGN if value < i64(0) else u32(0), i64(188 - FRACTION - 24), abs(value))
+  slope = _slope(i64(LOG) + segment, (fraction & i64(0xFFFF)) << i64(POSITION - 16))
+  if exponent == i64(0):
+    if f == i64(0):
+      return u32(0)
+    zeros = _leading_zeros(f, 24)
+    return _normalised(SIGN if below else u32(0), i64(188 - 32 - FRACTION) - zeros, _product(f << zeros << i64(8), slope))
+  negative = exponent < i64(0)
+  part = _product(f, slope)
+  value = (abs(exponent) << i64(FRACTION + 24 - 23)) + (part if negative == below else -part)
+  return _normalised(SIGN if negative else u32(0), i64(188 - 24 - FRACTION), value)
 
 
 @_jit
@@ -167,16 +182,17 @@ def _circular(magnitude, sign, quarter):
   if quadrant & u64(2):
     sign ^= SIGN
   if quadrant & u64(1):
-    return _normalised(sign, i64(188 - 31 - FRACTION), _slope(i64(COSINE) + segment, position) * _UNIT)
+    return _normalised(sign, i64(188 - 31 - FRACTION), _product(_UNIT, _slope(i64(COSINE) + segment, position)))
   if below:
     sign ^= SIGN
   zeros = _leading_zeros(t, 61)
   factor = t << zeros >> i64(29)  # 32 bits, in units of 2^(-33 - zeros)
-  return _normalised(sign, i64(188 - 33 - FRACTION) - zeros, factor * _slope(i64(SINE) + segment, position))
+  return _normalised(sign, i64(188 - 33 - FRACTION) - zeros, _product(factor, _slope(i64(SINE) + segment, position)))
 
 
 @_jit
 def sin(x):
+  """The sine of x radians."""
   magnitude = x & MAGNITUDE
   if magnitude >= INF:
     return NAN
@@ -187,6 +203,7 @@ def sin(x):
 
 @_jit
 def cos(x):
+  """The cosine of x radians."""
   magnitude = x & MAGNITUDE
   if magnitude >= INF:
     return NAN
