@@ -4,8 +4,8 @@
 smallest program that still fails, `run` does it all.
 """
 from .case import Case, Difference, compare, execute
-from .generate import generate
+from .generate import exercise, generate
 from .run import run_fuzz
 from .shrink import shrink
 
-__all__ = ["Case", "Difference", "compare", "execute", "generate", "run_fuzz", "shrink"]
+__all__ = ["Case", "Difference", "compare", "execute", "exercise", "generate", "run_fuzz", "shrink"]

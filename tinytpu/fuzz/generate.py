@@ -30,8 +30,7 @@ COUNTERS, ODD_BASES, INDICES = range(24, 31), (20, 21, 22), range(56, 60)
 class _Generator:
   def __init__(self, config: Config, rng: random.Random):
     self.config, self.rng, self.layout = config, rng, Layout(config)
-    self.labels, self.loops, self.counters = 0, 0, 0
-    self.phase = 0
+    self.labels, self.counters, self.phase = 0, 0, 0
 
   # -- operands -----------------------------------------------------------------------------------------
   def scalar(self, write: bool = False) -> int:
@@ -98,18 +97,19 @@ class _Generator:
       fields |= {"masked": True, "c": self.vector()}
     return fields
 
-  def dma(self) -> Instr:
+  def dma(self, name: str | None = None) -> Instr:
+    """A transfer, of the direction given by `name` or of any."""
     rng, layout = self.rng, self.layout
-    inbound = rng.random() < 0.5
-    role = "in" if inbound else "out"
-    return ins("dmai" if inbound else "dmao", c=self.area("vmem", role), a=self.area("hbm", role), c2=rng.choice(layout.pitches),
+    name = name or rng.choice(("dmai", "dmao"))
+    role = {"dmai": "in", "dmao": "out"}[name]
+    return ins(name, c=self.area("vmem", role), a=self.area("hbm", role), c2=rng.choice(layout.pitches),
                r=rng.choice(layout.pitches), d=rng.choice(layout.pitches), x=rng.choice((0, *layout.rows)))
 
   def group(self, control: Instr | None = None, slots: str = "SVXLT") -> Group:
     """A group of random operations, and `control` if given."""
     rng = self.rng
     ops: list[Instr] = [control] if control else []
-    taken = {("s", control.d)} if control and writes(control.op) else set()
+    taken: set[tuple[str, int]] = set()
     for slot in rng.sample(slots, len(slots)):
       if len(ops) == Config.GROUP or rng.random() > _CHANCE[slot]:
         continue
@@ -157,25 +157,31 @@ class _Generator:
         out.append(self.group())
     return tuple(out)
 
+  def loop(self, depth: int) -> Block:
+    label = self.label()
+    head = self.group(ins("loop", a=self.rng.choice(self.layout.counts), target=label))
+    return Block(head, self.items(self.rng.randrange(1, 7), depth + 1), self.group(ins("lend")), label)
+
+  def branch(self, depth: int, name: str) -> Block:
+    """A branch, or jmp, forward over some items."""
+    label = self.label()
+    instr = ins("jmp", target=label) if name == "jmp" else ins(name, a=self.scalar(), c=self.scalar(), target=label)
+    return Block(self.group(instr), self.items(self.rng.randrange(1, 7), depth + 1), None, label)
+
   def block(self, depth: int) -> Block:
     rng = self.rng
-    label, kind = self.label(), rng.random()
-    count = rng.randrange(1, 7)
-    if kind < 0.5 and self.loops < Config.LOOP_DEPTH:
-      self.loops += 1
-      head = self.group(ins("loop", a=rng.choice(self.layout.counts), target=label))
-      block = Block(head, self.items(count, depth + 1), self.group(ins("lend")), label)
-      self.loops -= 1
-      return block
+    kind = rng.random()
+    if kind < 0.5:
+      return self.loop(depth)
     if kind < 0.65 and self.counters < len(COUNTERS):
       counter = COUNTERS[self.counters]
       self.counters += 1
+      label = self.label()
       setup = Group((ins("sadd", d=counter, a=0, imm=rng.randrange(1, 4)),))
-      body = (*self.items(count, depth + 1), Group((ins("ssub", d=counter, a=counter, imm=1),)))
+      body = (*self.items(rng.randrange(1, 7), depth + 1), Group((ins("ssub", d=counter, a=counter, imm=1),)))
       self.counters -= 1
       return Block(setup, body, self.group(ins("bne", a=counter, c=0, target=label)), label, backward=True)
-    branch = ins("jmp", target=label) if kind < 0.7 else ins(rng.choice(_BRANCHES), a=self.scalar(), c=self.scalar(), target=label)
-    return Block(self.group(branch), self.items(count, depth + 1), None, label)
+    return self.branch(depth, "jmp" if kind < 0.7 else rng.choice(_BRANCHES))
 
   def barrier(self) -> list[Item]:
     """Wait for everything, then let the areas change roles. The load waits for stores that VMEM is still busy with."""
@@ -238,3 +244,27 @@ def generate(seed: int, config: Config) -> Case:
   end = g.group(ins("halt"))
   limit = rng.randrange(1, 400) if rng.random() < 0.06 else 200_000
   return Case(config, seed, Tree((*items, Group(end.ops, pinned=True))), limit)
+
+
+def exercise(name: str, config: Config) -> Case:
+  """A program that runs the operation called `name` many times, on random operands and beside random other operations.
+
+  Raises:
+    KeyError: no such operation.
+  """
+  op, rng = OPS[name], random.Random(name)
+  g = _Generator(config, rng)
+  items: list[Item] = list(g.prepare(g.area("vmem", "vector")))
+  last = "trap" if name == "trap" else "halt"
+  for _ in range(20):
+    if name in ("loop", "lend"):
+      items.append(g.loop(2))
+    elif name in (*_BRANCHES, "jmp"):
+      items.append(g.branch(2, name))
+    elif name in ("fence", "dwaiti", "dwaito"):
+      items += [Group((g.dma(),)), g.group(), g.group(ins(name, imm=rng.randrange(4)))]
+    elif name == "nop" or op.slot == "C":
+      items.append(g.group(ins("nop")))
+    else:
+      items += [Group((g.dma(name) if name in ("dmai", "dmao") else g.op(op),)), g.group(slots="SVXLT".replace(op.slot, ""))]
+  return Case(config, 0, Tree((*items, Group((ins(last, imm=g.immediate()),), pinned=True))), 200_000)

@@ -4,8 +4,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..isa.instruction import Instr
-from .program import Block, Group, Item, Tree
+from ..isa.instruction import Instr, Label
+from .program import Group, Item, Tree, flatten
+
+_WAITS = ("fence", "dwaiti", "dwaito", "vld")
+"""What `generate` puts between phases."""
 
 
 def shrink(tree: Tree, fails: Callable[[Tree], bool], budget: int = 400) -> Tree:
@@ -31,16 +34,33 @@ def shrink(tree: Tree, fails: Callable[[Tree], bool], budget: int = 400) -> Tree
 def _smaller(tree: Tree) -> Iterator[Tree]:
   """Programs a step smaller than `tree`, large steps first."""
   items = tree.items
+  needed = _needed(tree)
   run = len(items) // 2
   while run:
     for start in range(0, len(items), run):
-      kept = tuple(item for item in items[start:start + run] if isinstance(item, Group) and item.pinned)
+      kept = tuple(item for item in items[start:start + run] if item in needed)
       if len(kept) < len(items[start:start + run]):
         yield replace(tree, items=items[:start] + kept + items[start + run:])
     run //= 2
   for i, item in enumerate(items):
     for smaller in _items_for(item):
       yield replace(tree, items=items[:i] + smaller + items[i + 1:])
+
+
+def _needed(tree: Tree) -> set[Item]:
+  """Pinned groups that the contract still asks for: waits while there are transfers or stores to device memory to wait for, and
+  whatever writes a register that is read elsewhere."""
+  ops = [op for ops in flatten(tree.items) if not isinstance(ops, Label) for op in ops if isinstance(op, Instr)]
+  shared = any(op.op.name.startswith(("dmai", "dmao", "hst")) for op in ops)
+  needed: set[Item] = set()
+  for item in tree.items:
+    if isinstance(item, Group) and item.pinned:
+      op = item.ops[0]
+      if not isinstance(op, Instr) or op.op.name in ("halt", "trap") or (shared and op.op.name in _WAITS):
+        needed.add(item)
+      elif any(register in other.reads() for register in op.writes() for other in ops if other is not op):
+        needed.add(item)
+  return needed
 
 
 def _items_for(item: Item) -> Iterator[tuple[Item, ...]]:
@@ -65,5 +85,3 @@ def _groups_for(group: Group) -> Iterator[Group]:
     if len(group.ops) > 1 and not (isinstance(op, Instr) and op.op.slot == "C"):
       yield replace(group, ops=group.ops[:i] + group.ops[i + 1:])
 
-
-__all__ = ["Block", "shrink"]

@@ -1,0 +1,63 @@
+"""Simulator and RTL: same memory, registers, faults, counters and cycles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.cosim.conftest import CONFIG
+from tinytpu.fuzz import compare, execute, exercise, run_fuzz
+from tinytpu.fuzz.case import Layout
+from tinytpu.fuzz.program import Group, Tree
+from tinytpu.isa.instruction import ins, pack
+from tinytpu.isa.table import OPS
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_operation(engines, name):
+  case = exercise(name, CONFIG)
+  outcomes = [execute(case, engine) for engine in engines]
+  differences = compare(outcomes)
+  assert not differences, "\n".join([*map(str, differences), case.text()])
+  result = outcomes[0][1][0]
+  assert (result.fault is not None) == (name == "trap")
+  if OPS[name].slot and name != "trap":  # a trap does not issue
+    assert result.counters[f"slot_{OPS[name].slot}"] >= 1
+
+
+@pytest.mark.parametrize("seed", range(0, 400, 50))
+def test_random_programs(engines, seed):
+  """Fifty programs each; the seed of a failure and the smallest program that shows it are printed."""
+  assert run_fuzz(50, seed, CONFIG, opened=engines) == 0
+
+
+def test_code_far_apart(engines):
+  """Programs whose blocks put each other out of the instruction buffer, and that jump beyond memory."""
+  size = CONFIG.ibuf_blocks * CONFIG.ibuf_block_bytes
+  layout = Layout(CONFIG)
+  results = []
+  for engine in engines:
+    engine.hbm[: layout.end] = 0
+    near = pack([[ins("loop", a=32, imm=0)], [ins("jmp", imm=size // 8)], [ins("lend")], [ins("jmp", a=0, c=0, imm=0xFFFFFFF0)]])
+    far = pack([[ins("sadd", d=1, a=1, imm=1)], [ins("jmp", imm=2)]])
+    engine.hbm[: near.nbytes], engine.hbm[size : size + far.nbytes] = near.view(np.uint8), far.view(np.uint8)
+    results.append([engine.launch(0, [5], invalidate=True), engine.launch(0, [3], limit=100), engine.launch(0, [2])])
+  assert results[0] == results[1]
+  assert results[0][0].counters["refills"] >= 10
+  assert results[0][0].fault.pc == 0xFFFFFFF0
+
+
+@pytest.mark.parametrize("limit", range(1, 120, 7))
+def test_watchdog(engines, limit):
+  """In every phase of a program: refill, waiting, issuing, draining."""
+  case = replace(exercise("vfdiv", CONFIG), limit=limit)
+  assert not compare([execute(case, engine) for engine in engines])
+
+
+def test_entry(engines):
+  tree = Tree((Group((ins("trap", imm=1),)), Group((ins("sadd", d=1, a=0, imm=1),)), Group((ins("halt"),))), entry=1)
+  outcomes = [execute(replace(exercise("nop", CONFIG), tree=tree), engine) for engine in engines]
+  assert not compare(outcomes)
+  assert outcomes[0][1][0].fault is None
