@@ -17,6 +17,7 @@ LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts ta
 MM = 19      # matrix step: its bucket may be read or written this many cycles later
 MM_II = 4    # a matrix step starts every so many cycles
 HBM_ISSUE = 2   # direct HBM load: HBM_ISSUE + n + hbm_latency cycles, n = lines touched (at least 1)
+DMA_QUEUE = 4   # DMA transfers of one direction that may be unfinished at once
 
 
 def refill(config: Config) -> int:

@@ -103,7 +103,8 @@ class LaneAddresses(wiring.Component):
       m.d.comb += address.eq(rows[e // config.lanes] + (columns[e % config.lanes] | offsets[e]))
 
     odd = name(m, (base[0] & (size2 | size4)) | (base[1] & size4), "odd")
-    beyond = Cat(*(address >= self.memory_bytes for address in self.addresses))
+    everywhere = self.memory_bytes >= 1 << 32
+    beyond = Const(0, config.width) if everywhere else Cat(*(address >= self.memory_bytes for address in self.addresses))
     faulting = name(m, self.checked & Mux(odd, ~Const(0, config.width), beyond), "faulting")
     first = lowest(m, faulting, "first")
     m.d.comb += [

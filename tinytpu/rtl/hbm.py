@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
@@ -11,39 +10,15 @@ from ..isa.faults import Fault
 from ..isa.table import OPS
 from .address import LaneAddresses, lowest, pick
 from .align import LoadCollect, StoreMerge, low_bits, narrow
+from .delay import Delay
 from .float_common import name
 from .interfaces import hbm_port, memory_fault, memory_issue, vector_result
 from .opcodes import is_op
 
-__all__ = ["Delay", "HbmUnit"]
+__all__ = ["HbmUnit"]
 
 _LOADS = tuple(op.name for op in OPS.values() if op.name.startswith("hld"))
 _STORES = tuple(op.name for op in OPS.values() if op.name.startswith("hst"))
-
-
-class Delay(wiring.Component):
-  """A value delayed by a fixed number of cycles, through a ring of memory; zero until the first has come through.
-
-  Args:
-    width: bits. cycles: at least 2.
-
-  Members:
-    i: In(width). o: Out(width), `i` of `cycles` cycles ago.
-  """
-
-  def __init__(self, width: int, cycles: int) -> None:
-    self.width, self.cycles = width, cycles
-    super().__init__({"i": In(width), "o": Out(width)})
-
-  def elaborate(self, platform: object) -> Module:
-    m = Module()
-    m.submodules.ring = ring = Memory(shape=self.width, depth=self.cycles, init=[])
-    write, read = ring.write_port(), ring.read_port()
-    here = Signal(range(self.cycles))
-    ahead = name(m, Mux(here == self.cycles - 1, 0, here + 1)[:len(here)], "ahead")
-    m.d.sync += here.eq(ahead)
-    m.d.comb += [write.addr.eq(here), write.data.eq(self.i), write.en.eq(1), read.addr.eq(ahead), read.en.eq(1), self.o.eq(read.data)]
-    return m
 
 
 class HbmUnit(wiring.Component):

@@ -1,0 +1,257 @@
+"""DMA engines against a model of transfers and timing, alone and between a real VMEM and a small HBM."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from tests.rtl.memory_reference import MODULUS, Stimulus
+from tinytpu.config import Config, preset
+from tinytpu.isa.faults import Fault
+from tinytpu.isa.table import OPS
+from tinytpu.isa.timing import DMA_QUEUE
+from tinytpu.rtl.delay import Delay
+from tinytpu.rtl.dma import DmaEngine
+from tinytpu.rtl.interfaces import memory_issue, vmem_dma_port
+from tinytpu.rtl.verilate import UnitSim, lint
+from tinytpu.rtl.vmem import VmemUnit
+
+CONFIG = preset("4x4", vmem_bytes=8192, hbm_bytes=1 << 15, hbm_latency=20)
+WIDTH, LINE = CONFIG.width, CONFIG.line_bytes
+
+
+@dataclass
+class Transfer:
+  """Operands in bytes, as docs/timing.md names them."""
+  hbm: int
+  hbm_pitch: int
+  vmem: int
+  vmem_pitch: int
+  nbytes: int
+  rows: int
+
+  def ports(self, code: int) -> dict[str, int]:
+    return {"code": code, "base": self.hbm, "r": self.hbm_pitch, "vbase": self.vmem, "c2": self.vmem_pitch, "nbytes": self.nbytes,
+            "x": self.rows}
+
+  def fault(self, config: Config) -> tuple[Fault, int] | None:
+    for value in (self.hbm, self.hbm_pitch, self.vmem, self.vmem_pitch, self.nbytes):
+      if value % 4:
+        return Fault.DMA_ALIGN, value
+    if self.rows and self.nbytes:
+      for base, pitch, size in ((self.hbm, self.hbm_pitch, config.hbm_bytes), (self.vmem, self.vmem_pitch, config.vmem_bytes)):
+        if base + (self.rows - 1) * pitch + self.nbytes > size:
+          return Fault.DMA_BOUNDS, base
+    return None
+
+  def beats(self) -> Iterator[tuple[int, int, list[int]]]:
+    """(line, VMEM byte address that its first word corresponds to, its words that move), in order."""
+    for row in range(self.rows if self.nbytes else 0):
+      hbm, vmem = self.hbm + row * self.hbm_pitch, self.vmem + row * self.vmem_pitch
+      for line in range(hbm // LINE, (hbm + self.nbytes - 1) // LINE + 1):
+        slots = [k for k in range(WIDTH) if hbm <= line * LINE + 4 * k < hbm + self.nbytes]
+        yield line, vmem + line * LINE - hbm, slots
+
+
+def random_transfer(rng: np.random.Generator, config: Config) -> Transfer:
+  nbytes = 4 * int(rng.choice([0, 1, 3, WIDTH - 1, WIDTH, WIDTH + 1, 3 * WIDTH, int(rng.integers(1, 6 * WIDTH))]))
+  rows = int(rng.choice([0, 1, 1, 2, 4, 7]))
+  pitches = [nbytes, nbytes + 4, nbytes + LINE, 4, 0, 4 * int(rng.integers(0, 64))]
+  hbm, vmem = 4 * int(rng.integers(0, config.hbm_bytes // 8)), 4 * int(rng.integers(0, config.vmem_words // 2))
+  out = Transfer(hbm, int(rng.choice(pitches)), vmem, int(rng.choice(pitches)), nbytes, rows)
+  if rng.random() < 0.15:
+    field = str(rng.choice(["hbm", "hbm_pitch", "vmem", "vmem_pitch", "nbytes"]))
+    wrong = int(rng.choice([1, 2, 3, MODULUS - 4, 1 << 31, config.hbm_bytes, config.vmem_bytes]))
+    setattr(out, field, (getattr(out, field) + wrong) % MODULUS)
+  return out
+
+
+class Bench:
+  """Inputs and expected outputs of one engine, cycle by cycle; what it reads is random, and checked where it writes."""
+
+  def __init__(self, inbound: bool, rng: np.random.Generator, cycles: int) -> None:
+    self.inbound, self.cycles, self.rng = inbound, cycles, rng
+    self.issue = Stimulus(rng, CONFIG, "issue", cycles)
+    self.code = OPS["dmai" if inbound else "dmao"].code
+    self.read = rng.integers(0, MODULUS, (cycles, WIDTH), dtype=np.uint32)
+    self.lines: dict[int, tuple[int, int, list[int]]] = {}
+    self.unfinished = np.zeros(cycles, int)
+    self.faults: dict[int, tuple[Fault, int]] = {}
+    self.end = 0
+
+  def put(self, t: int, transfer: Transfer) -> None:
+    self.issue.put(t, transfer.ports(self.code))
+    if fault := transfer.fault(CONFIG):
+      self.faults[t + 1] = fault
+      self.unfinished[t + 1] += 1
+      return
+    start = max(t + 2, self.end)
+    beats = list(transfer.beats())
+    self.lines |= {start + k: beat for k, beat in enumerate(beats)}
+    self.end = start + max(1, len(beats))
+    self.unfinished[t + 1:self.end + (CONFIG.hbm_latency + 1 if self.inbound else 2)] += 1
+
+  def run(self, sim: UnitSim) -> None:
+    sim.reset()
+    got = sim.run({**self.issue.inputs(), "port__rdata" if self.inbound else "vmem__rdata": self.read}, self.cycles)
+    np.testing.assert_array_equal(got["unfinished"], self.unfinished)
+    np.testing.assert_array_equal(got["ready"], self.unfinished < DMA_QUEUE)
+    np.testing.assert_array_equal(np.flatnonzero(got["fault__valid"]), sorted(self.faults))
+    for cycle, (cause, info) in self.faults.items():
+      assert (got["fault__cause"][cycle], got["fault__info"][cycle]) == (cause, info)
+    delay = (0, CONFIG.hbm_latency) if self.inbound else (1, 0)  # of the HBM port and of the VMEM port
+    expect = {"port__valid": [u + delay[0] for u in self.lines], "line": [u + delay[0] for u in self.lines],
+              "vmem__valid": [u + delay[1] for u in self.lines]}
+    for key, cycles in expect.items():
+      np.testing.assert_array_equal(np.flatnonzero(got[key]), cycles, key)
+    for cycle, (line, vmem, slots) in self.lines.items():
+      h, v = cycle + delay[0], cycle + delay[1]
+      assert (got["port__write"][h], got["port__line"][h]) == (not self.inbound, line)
+      assert got["vmem__write"][v] == self.inbound and got["vmem__mask"][v] == sum(1 << k for k in slots)
+      assert (int(got["vmem__word"][v]) - vmem // 4) % CONFIG.vmem_words == 0
+      if self.inbound:
+        np.testing.assert_array_equal(got["vmem__data"][v], self.read[v])
+      else:
+        np.testing.assert_array_equal(got["port__data"][h], self.read[h])
+        bits = np.unpackbits(np.atleast_1d(got["port__bytemask"][h]).astype("<u8").view(np.uint8), bitorder="little")
+        np.testing.assert_array_equal(np.flatnonzero(bits), [4 * k + i for k in slots for i in range(4)])
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["inbound", "outbound"])
+def engine(request: pytest.FixtureRequest) -> tuple[UnitSim, bool]:
+  return UnitSim(DmaEngine(CONFIG, request.param), "dma_in" if request.param else "dma_out"), request.param
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_transfers(engine: tuple[UnitSim, bool], seed: int) -> None:
+  """Rows of every length and alignment, pitches that overlap, empty transfers and faults; the queue from empty to full."""
+  print(f"seed {seed}")
+  sim, inbound = engine
+  rng = np.random.default_rng(seed)
+  bench = Bench(inbound, rng, 12000)
+  t, full, counts = 0, 0, {"good": 0, "DMA_ALIGN": 0, "DMA_BOUNDS": 0, "empty": 0, "gapless": 0}
+  while t < bench.cycles - 600:
+    if bench.unfinished[t] >= DMA_QUEUE or rng.random() < 0.2:
+      full += bench.unfinished[t] >= DMA_QUEUE
+      if rng.random() < 0.3:  # another unit's operation
+        bench.issue.put(t, {"code": OPS[str(rng.choice(["vst", "hst2", "dmao" if inbound else "dmai"]))].code})
+      t += 1
+      continue
+    transfer = random_transfer(rng, CONFIG)
+    fault = transfer.fault(CONFIG)
+    counts[fault[0].name if fault else "good"] += 1
+    counts["empty"] += not (transfer.rows and transfer.nbytes)
+    counts["gapless"] += bench.end > t + 2
+    bench.put(t, transfer)
+    t += 2 if fault else 1
+    if rng.random() < 0.2:
+      t += int(rng.integers(0, 80))
+  print(counts, full)
+  assert full > 500 and min(counts.values()) > 5
+  bench.run(sim)
+
+
+@pytest.mark.parametrize("transfer, info", [
+  (Transfer(0, 1 << 31, 0, 0, 4, 3), 0), (Transfer(8, 4, 64, 1 << 31, 4, 3), 64), (Transfer(4, 4, 0, 0, 4, MODULUS - 1), 4),
+  (Transfer(0, 0, 0, 0, MODULUS - 4, 1), 0), (Transfer(4, MODULUS - 4, 0, 0, 4, MODULUS - 1), 4),
+  (Transfer(0, 0, CONFIG.vmem_bytes, 0, 4, 1), CONFIG.vmem_bytes)])
+def test_bounds_do_not_wrap(engine: tuple[UnitSim, bool], transfer: Transfer, info: int) -> None:
+  assert transfer.fault(CONFIG) == (Fault.DMA_BOUNDS, info)
+  bench = Bench(engine[1], np.random.default_rng(0), 20)
+  bench.put(0, transfer)
+  bench.run(engine[0])
+
+
+def test_memory_may_be_filled_to_the_last_byte(engine: tuple[UnitSim, bool]) -> None:
+  bench = Bench(engine[1], np.random.default_rng(0), 1000)
+  bench.put(0, Transfer(CONFIG.hbm_bytes - CONFIG.vmem_bytes, 64, 0, 64, 64, CONFIG.vmem_bytes // 64))
+  bench.put(3, Transfer(CONFIG.hbm_bytes - 4, 0, CONFIG.vmem_bytes - 4, 0, 4, 1))
+  bench.put(5, Transfer(CONFIG.hbm_bytes - CONFIG.vmem_bytes, 0, 0, 0, CONFIG.vmem_bytes, 1))
+  bench.run(engine[0])
+
+
+def test_lint(engine: tuple[UnitSim, bool]) -> None:
+  assert lint(engine[0].verilog, "dma_in" if engine[1] else "dma_out") == []
+
+
+class Loop(wiring.Component):
+  """Both engines between VMEM and an HBM of Amaranth memory; `host` reads HBM lines: the answer is in `line` a cycle later."""
+
+  def __init__(self, config: Config) -> None:
+    self.config = config
+    super().__init__({"inward": In(memory_issue(config)), "outward": In(memory_issue(config)), "fill": In(vmem_dma_port(config)),
+                      "filling": In(1), "host": In(32), "line": Out(32 * config.width)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    config = self.config
+    m.submodules.vmem = vmem = VmemUnit(config)
+    m.submodules.hbm = hbm = Memory(shape=32 * config.width, depth=config.hbm_bytes // config.line_bytes, init=[])
+    read, write, host = hbm.read_port(), hbm.write_port(granularity=8), hbm.read_port()
+    m.submodules.inward = inward = DmaEngine(config, True)
+    m.submodules.outward = outward = DmaEngine(config, False)
+    m.submodules.delay = delay = Delay(32 * config.width, config.hbm_latency - 1)
+    wiring.connect(m, wiring.flipped(self.inward), inward.issue)
+    wiring.connect(m, wiring.flipped(self.outward), outward.issue)
+    wiring.connect(m, outward.vmem, vmem.dma_out)
+    with m.If(self.filling):
+      m.d.comb += [getattr(vmem.dma_in, k).eq(getattr(self.fill, k)) for k in ("valid", "write", "word", "mask", "data")]
+    with m.Else():
+      m.d.comb += [getattr(vmem.dma_in, k).eq(getattr(inward.vmem, k)) for k in ("valid", "write", "word", "mask", "data")]
+    m.d.comb += [
+      read.addr.eq(inward.port.line), delay.i.eq(read.data), inward.port.rdata.eq(delay.o),
+      write.addr.eq(outward.port.line), write.data.eq(outward.port.data),
+      write.en.eq(outward.port.bytemask & outward.port.valid.replicate(config.line_bytes)),
+      host.addr.eq(self.host), self.line.eq(host.data)]
+    return m
+
+
+def test_round_trips() -> None:
+  """Out and in again, at all kinds of pitches, through the real VMEM ports: HBM ends as numpy has it."""
+  seed = 7
+  print(f"seed {seed}")
+  rng = np.random.default_rng(seed)
+  sim = UnitSim(Loop(CONFIG), "dma_loop")
+  cycles = 60000
+  vmem, hbm = np.zeros(CONFIG.vmem_words, np.uint32), np.zeros(CONFIG.hbm_bytes // 4, np.uint32)
+  stimuli = {True: Stimulus(rng, CONFIG, "inward", cycles), False: Stimulus(rng, CONFIG, "outward", cycles)}
+  fill = {f"fill__{k}": np.zeros((cycles, WIDTH) if k == "data" else cycles, np.uint32) for k in ("valid", "write", "word", "mask", "data")}
+  filling = np.zeros(cycles, np.uint32)
+  t = 0
+  vmem[:] = rng.integers(0, MODULUS, len(vmem), dtype=np.uint32)
+  for word in range(0, len(vmem), WIDTH):
+    for key, value in {"valid": 1, "write": 1, "word": word, "mask": (1 << WIDTH) - 1, "data": vmem[word:word + WIDTH]}.items():
+      fill[f"fill__{key}"][t] = value
+    filling[t] = 1
+    t += 1
+  moved = 0
+  while t < cycles - 3000:
+    inbound, transfer = bool(rng.random() < 0.5), random_transfer(rng, CONFIG)
+    if transfer.fault(CONFIG):
+      continue
+    stimuli[inbound].put(t, transfer.ports(OPS["dmai" if inbound else "dmao"].code))
+    beats = list(transfer.beats())
+    for line, at, slots in beats:
+      for k in slots:
+        h, v = line * WIDTH + k, at // 4 + k
+        if inbound:
+          vmem[v] = hbm[h]
+        else:
+          hbm[h] = vmem[v]
+        moved += 1
+    t += 2 + max(1, len(beats)) + CONFIG.hbm_latency + 1  # no races
+  sweep = Transfer(0, 0, 0, 0, CONFIG.vmem_bytes, 1)  # what VMEM holds shows in HBM
+  stimuli[False].put(t, sweep.ports(OPS["dmao"].code))
+  hbm[:len(vmem)] = vmem
+  t += len(vmem) // WIDTH + 4
+  host = np.zeros(cycles, np.uint32)
+  host[t:t + len(hbm) // WIDTH] = np.arange(len(hbm) // WIDTH)
+  got = sim.run({**stimuli[True].inputs(), **stimuli[False].inputs(), **fill, "filling": filling, "host": host}, cycles)
+  assert moved > 20000
+  np.testing.assert_array_equal(got["line"][t + 1:t + 1 + len(hbm) // WIDTH].reshape(-1), hbm)
