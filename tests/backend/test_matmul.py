@@ -14,7 +14,10 @@ def check(got: Tensor, want: np.ndarray, on_mxu: bool = True) -> None:
   assert (stats.counters["mxu_steps"] > 0) == on_mxu
 
 
-@pytest.mark.parametrize("m, k, n", [(4, 4, 4), (4, 8, 4), (16, 16, 16), (5, 7, 9), (2, 33, 3), (33, 17, 65), (64, 64, 64), (12, 100, 8), (3, 1000, 3)])
+SIZES = [(4, 4, 4), (4, 8, 4), (16, 16, 16), (5, 7, 9), (2, 33, 3), (33, 17, 65), (64, 64, 64), (12, 100, 8), (3, 1000, 3)]
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
 def test_any_size(m, k, n, floats):
   a, b = floats(m, k), floats(k, n)
   check(Tensor(a) @ Tensor(b), a.astype(np.float64) @ b)

@@ -58,7 +58,7 @@ class Lanes:
       v = self.fixed(u.src[0])
       fits = v is not None and (u.dtype in dtypes.weaks or u.dtype.min <= v.min() and v.max() <= u.dtype.max)
       return v if fits else None
-    if u.op not in _FOLD or not (u.dtype in (*dtypes.ints, dtypes.bool, dtypes.weakint)):
+    if u.op not in _FOLD or u.dtype not in (*dtypes.ints, dtypes.bool, dtypes.weakint):
       return None
     srcs = [self.fixed(s) for s in u.src]
     if any(s is None for s in srcs) or u.op in (Ops.CDIV, Ops.CMOD) and not np.all(srcs[1]):

@@ -16,14 +16,15 @@ from .values import Values
 
 MAX_WAVES = 8
 """Waves of one group that may be unrolled; more work items per group are refused."""
-_SKIP = (Ops.CONST, Ops.SINK, Ops.NOOP, Ops.GROUP, Ops.BARRIER, Ops.AFTER, Ops.SPECIAL)  # waves go in lock-step: barriers need no code
+_SKIP = (Ops.CONST, Ops.SINK, Ops.NOOP, Ops.GROUP, Ops.AFTER, Ops.SPECIAL, Ops.PARAM,
+         Ops.BARRIER)  # waves go in lock-step and memory keeps its order: barriers need no code
 
 
 class Program:
   """A lowered kernel.
 
   Attributes:
-    kernel: its name. items: machine IR. args: TASM argument directives. local_bytes: VMEM bytes of LOCAL buffers, which start at `local_base`.
+    kernel: its name. items: machine IR. args: TASM argument directives. local_bytes: VMEM bytes of LOCAL buffers.
   """
 
   def __init__(self, kernel: str, items: list[Inst | Loop], args: list[str], local_bytes: int):
@@ -43,7 +44,8 @@ class Lowering:
     sizes = {int(u.arg[-1]): u.src[0] for u in uops if u.op is Ops.SPECIAL and u.arg[0] == "l"}
     self.lanes = Lanes(config, [self._constant(sizes[i]) if i in sizes else 1 for i in range(max(sizes, default=-1) + 1)])
     if self.lanes.waves > MAX_WAVES:
-      raise UnsupportedError(f"local size {self.lanes.count} in kernel {self.kernel}: at most {MAX_WAVES * config.width} work items per group")
+      most = MAX_WAVES * config.width
+      raise UnsupportedError(f"local size {self.lanes.count} in kernel {self.kernel}: at most {most} work items per group")
     self.b = Builder()
     self.values = Values(self.kernel, self.b, self.lanes)
     self.memory = Memory(self.values, self.b, self.lanes)
@@ -116,7 +118,7 @@ class Lowering:
 
   def _lower(self, at: int, u: UOp) -> None:
     known = self.values.known
-    if u.op in _SKIP or u.op is Ops.PARAM:
+    if u.op in _SKIP:
       return
     match u.op:
       case Ops.BUFFER:

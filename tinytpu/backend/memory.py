@@ -9,7 +9,7 @@ from tinygrad.uop.ops import Ops, UOp
 from ..isa import encoding as enc
 from ..isa.encoding import MemType
 from .builder import Builder, Val, imm
-from .ir import S0, Mem, Reg
+from .ir import Mem, Reg
 from .lanes import Index, Lanes, Pattern, pattern, split
 from .select import MEMORY_TYPE
 from .values import Values

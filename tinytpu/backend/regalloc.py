@@ -60,7 +60,9 @@ def _intervals(code: Code) -> list[Interval]:
 
 def _scan(spans: list[Interval], free: list[int]) -> tuple[dict[Reg, int], list[Reg]]:
   """Registers of one file, and those that must be spilled."""
-  pool, active, numbers, spilled = deque(free), [], {}, []
+  pool, spilled = deque(free), list[Reg]()
+  active: list[Interval] = []
+  numbers: dict[Reg, int] = {}
   by_end = lambda s: s.end  # noqa: E731
   for span in spans:
     while active and active[0].end <= span.start:
@@ -107,47 +109,62 @@ def allocate(code: Code, config: Config, kernel: str, arguments: int) -> Code:
 
 
 def _spill(code: Code, config: Config, kernel: str, spilled: set[Reg], scratch: dict[str, list[int]]) -> Code:
-  slots: dict[Reg, int] = {}
-  limit = spill_bytes(config) // config.line_bytes
-
-  def slot(reg: Reg) -> Mem:
-    n = slots.setdefault(reg, len(slots))
-    if n >= limit:
-      raise UnsupportedError(f"kernel {kernel} needs more than {limit} spilled registers; unroll or upcast less")
-    return Mem(S0, MemType.W, S0, n * config.width)
-
-  out: list[Inst | Label] = []
+  spiller = _Spiller(config, kernel, spilled, scratch)
   for item in code.items:
     if isinstance(item, Label):
-      out.append(item)
-      continue
-    taken: dict[Reg, Reg] = {}
-    spare = {f: [Reg(f, n) for n in numbers] for f, numbers in scratch.items()}
-    dst = item.dst
-    if dst in spilled and dst is not None and dst.remat is item:
-      continue  # recomputed at every use
+      spiller.out.append(item)
+    else:
+      spiller.rewrite(item)
+  return Code(spiller.out, [])
 
-    def place(reg: Reg) -> Reg:
-      if reg not in spilled:
-        return reg
-      if reg not in taken:
-        taken[reg] = got = spare[reg.file].pop(0)
-        if reg.remat is not None:
-          out.append(Inst(reg.remat.op, got, list(reg.remat.srcs)))
-        elif reg.file == "v":
-          out.append(Inst(OPS["vld"], got, [], slot(reg)))
-        else:
-          through = Reg("v", scratch["v"][-1])
-          out.extend([Inst(OPS["vld"], through, [], slot(reg)), inst("xtos", got, through, 0)])
-      return taken[reg]
 
-    item.substitute(place)
-    out.append(item)
-    if dst is not None and dst in spilled:
-      item.dst = taken.get(dst) or Reg(dst.file, scratch[dst.file][0])
-      if dst.file == "v":
-        out.append(Inst(OPS["vst"], None, [item.dst], slot(dst)))
+class _Spiller:
+  """Puts loads before and stores after the operations that use spilled registers."""
+
+  def __init__(self, config: Config, kernel: str, spilled: set[Reg], scratch: dict[str, list[int]]):
+    self.config, self.kernel, self.spilled, self.scratch = config, kernel, spilled, scratch
+    self.out: list[Inst | Label] = []
+    self.slots: dict[Reg, int] = {}
+    self.limit = spill_bytes(config) // config.line_bytes
+    self.taken: dict[Reg, Reg] = {}
+    self.spare: dict[str, list[Reg]] = {}
+
+  def _slot(self, reg: Reg) -> Mem:
+    n = self.slots.setdefault(reg, len(self.slots))
+    if n >= self.limit:
+      raise UnsupportedError(f"kernel {self.kernel} needs more than {self.limit} spilled registers; unroll or upcast less")
+    return Mem(S0, MemType.W, S0, n * self.config.width)
+
+  def _transit(self) -> Reg:
+    """The vector register through which scalars travel."""
+    return Reg("v", self.scratch["v"][-1])
+
+  def _place(self, reg: Reg) -> Reg:
+    """The register that holds `reg` for the operation at hand."""
+    if reg not in self.spilled:
+      return reg
+    if reg not in self.taken:
+      self.taken[reg] = got = self.spare[reg.file].pop(0)
+      if reg.remat is not None:
+        self.out.append(Inst(reg.remat.op, got, list(reg.remat.srcs)))
+      elif reg.file == "v":
+        self.out.append(Inst(OPS["vld"], got, [], self._slot(reg)))
       else:
-        through = Reg("v", scratch["v"][-1])
-        out.extend([inst("vmov", through, item.dst), Inst(OPS["vst"], None, [through], slot(dst))])
-  return Code(out, [])
+        self.out.extend([Inst(OPS["vld"], self._transit(), [], self._slot(reg)), inst("xtos", got, self._transit(), 0)])
+    return self.taken[reg]
+
+  def rewrite(self, item: Inst) -> None:
+    """Append an operation with its spill code."""
+    dst = item.dst
+    if dst is not None and dst in self.spilled and dst.remat is item:
+      return  # recomputed at every use
+    self.taken, self.spare = {}, {f: [Reg(f, n) for n in numbers] for f, numbers in self.scratch.items()}
+    item.substitute(self._place)
+    self.out.append(item)
+    if dst is None or dst not in self.spilled:
+      return
+    item.dst = self.taken.get(dst) or Reg(dst.file, self.scratch[dst.file][0])
+    if dst.file == "v":
+      self.out.append(Inst(OPS["vst"], None, [item.dst], self._slot(dst)))
+    else:
+      self.out.extend([inst("vmov", self._transit(), item.dst), Inst(OPS["vst"], None, [self._transit()], self._slot(dst))])

@@ -34,16 +34,18 @@ class Rule(NamedTuple):
   rounds: bool = False
 
 
-def _both(stem: str, **kw: bool) -> Rule:
-  return Rule("v" + stem, "s" + stem, **kw)
+def _both(stem: str, wraps: bool = False) -> Rule:
+  return Rule("v" + stem, "s" + stem, wraps=wraps)
 
 
 SIGN = 0x80000000
 RULES: dict[tuple[Ops, str], Rule] = {
-  **{(op, k): _both(stem, wraps=True) for op, stem in ((Ops.ADD, "add"), (Ops.SUB, "sub"), (Ops.MUL, "mul"), (Ops.SHL, "shl")) for k in "iu"},
+  **{(op, k): _both(stem, wraps=True) for k in "iu" for op, stem in (
+    (Ops.ADD, "add"), (Ops.SUB, "sub"), (Ops.MUL, "mul"), (Ops.SHL, "shl"))},
   **{(op, k): _both(stem) for op, stem in ((Ops.AND, "and"), (Ops.OR, "or"), (Ops.XOR, "xor")) for k in "iub"},
   **{(op, k): _both(stem) for op, stem in ((Ops.CMPEQ, "eq"), (Ops.CMPNE, "ne")) for k in "iub"},
-  **{(op, "i"): _both(stem, wraps=True) for op, stem in ((Ops.CDIV, "div"), (Ops.CMOD, "rem"), (Ops.FLOORDIV, "fldiv"), (Ops.FLOORMOD, "flmod"))},
+  **{(op, "i"): _both(stem, wraps=True) for op, stem in (
+    (Ops.CDIV, "div"), (Ops.CMOD, "rem"), (Ops.FLOORDIV, "fldiv"), (Ops.FLOORMOD, "flmod"))},
   **{(op, "u"): _both(stem) for op, stem in ((Ops.CDIV, "divu"), (Ops.CMOD, "remu"), (Ops.FLOORDIV, "divu"), (Ops.FLOORMOD, "remu"))},
   (Ops.SHR, "i"): _both("sar"), (Ops.SHR, "u"): _both("shr"), (Ops.MAX, "i"): _both("max"), (Ops.MAX, "u"): _both("maxu"),
   (Ops.CMPLT, "i"): _both("lt"), (Ops.CMPLT, "u"): _both("ltu"), (Ops.CMPLT, "b"): _both("ltu"),
@@ -98,6 +100,16 @@ def cast_sequence(source: DType, target: DType) -> list[tuple[str, int | None]]:
   if s == "f":
     return [("f2u" if target == dtypes.uint32 else "f2i", None)]
   return []
+
+
+def cast_wraps(source: DType, target: DType) -> bool:
+  """Whether a CAST to an integer may leave its range, so that it needs `wrap_sequence`."""
+  s, t = kind(source), kind(target)
+  if t not in "iu" or s == "b":
+    return False
+  if s == "f" or target.itemsize < source.itemsize:
+    return True
+  return s != t and (target.itemsize == source.itemsize or s == "i")  # wider unsigned from signed: the sign is cut off
 
 
 def _rounding(dtype: DType) -> list[tuple[str, int | None]]:

@@ -10,7 +10,7 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 from .builder import Builder, Val, imm
 from .errors import UnsupportedError
 from .lanes import Lanes
-from .select import MEMORY_TYPE, PACK, ROUND, RULES, UNPACK, cast_sequence, kind, operand_dtype, wrap_sequence
+from .select import MEMORY_TYPE, PACK, ROUND, RULES, UNPACK, cast_sequence, cast_wraps, kind, operand_dtype, wrap_sequence
 
 
 class Values:
@@ -166,15 +166,13 @@ class Values:
     for stem, by in cast_sequence(source, u.dtype):
       scalar = "s" + stem if stem == "ne" else ""
       v = self.apply("v" + stem, scalar, v, *(() if by is None else (imm(by),)))
-    narrows = source in dtypes.floats or u.dtype.itemsize < source.itemsize or \
-      u.dtype.itemsize == source.itemsize and kind(source) != kind(u.dtype) or u.dtype.itemsize < 4 and kind(source) == "i" and kind(u.dtype) == "u"
-    return self.wrap(v, u.dtype) if narrows and u.dtype not in dtypes.floats and source != dtypes.bool else v
+    return self.wrap(v, u.dtype) if cast_wraps(source, u.dtype) else v
 
   def _bitcast(self, u: UOp) -> Val:
     source, v = u.src[0].dtype, self.value(u.src[0])
     self.check(u, source)
     self.check(u, u.dtype)
-    if source.itemsize != u.dtype.itemsize or dtypes.bool in (source, u.dtype) and source != u.dtype and dtypes.uint8 not in (source, u.dtype):
+    if source.itemsize != u.dtype.itemsize:
       raise self.fail(u, "a bitcast needs dtypes of one size")
     if source == u.dtype:
       return v
@@ -182,4 +180,4 @@ class Values:
       v = self.b.vector(PACK[source], v)
     if u.dtype in UNPACK:
       return self.b.vector(UNPACK[u.dtype], v)
-    return self.wrap(v, u.dtype)
+    return v if u.dtype in dtypes.floats else self.wrap(v, u.dtype)
