@@ -1,6 +1,8 @@
 """Matrix unit: C + A * B on whole tiles, accumulated in PSUM buckets."""
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.data import StructLayout, View
@@ -9,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import timing
 from .interfaces import cross_issue, tile_bits, vector_result
+from .once import place
 from .opcodes import is_op, timed
 from .pe import ADDEND_CYCLE, GROUP, RESULT_CYCLE, ProcessingElement
 from .psum import PsumBank
@@ -64,7 +67,7 @@ class MatrixUnit(wiring.Component):
     m = Module()
     m.submodules.bank = self.bank = PsumBank(self.config)
     self._moves(m)
-    self._steps(m)
+    self._steps(m, platform)
     return m
 
   def _moves(self, m: Module) -> None:
@@ -81,7 +84,7 @@ class MatrixUnit(wiring.Component):
     m.d.comb += [bank.push.valid.eq(push_valid), bank.push.bucket.eq(target), bank.push.data.eq(data)]
     m.d.comb += [bank.pop_bucket.eq(source), result.reg.eq(d), result.data.eq(bank.pop)]
 
-  def _steps(self, m: Module) -> None:
+  def _steps(self, m: Module, platform: object) -> None:
     """Matrix steps: operands and what they need on their way through the elements."""
     issue, size = self.issue, self.config.sublanes
     step = issue.start & is_op(issue.code, *timed("X", ["MM"]))
@@ -127,17 +130,17 @@ class MatrixUnit(wiring.Component):
       with m.Elif(left != 0):
         m.d.sync += left.eq(left - 1)
       m.d.comb += getattr(self, f"{name}_enable").eq((staged & mine) | (left != 0))
-    self._elements(m, phase, rows, columns, places)
+    self._elements(m, platform, phase, rows, columns, places)
 
-  def _elements(self, m: Module, phase: Value, rows: list[Value], columns: list[Value], places: list[View]) -> None:
+  def _elements(self, m: Module, platform: object, phase: Value, rows: list[Value], columns: list[Value], places: list[View]) -> None:
     """The array, and C from and to the bank."""
     bank = self.bank
     taking, giving = places[(ADDEND_CYCLE - 1) // GROUP], places[(RESULT_CYCLE - 1) // GROUP]
     take = taking.valid & (phase == ADDEND_CYCLE % GROUP)
-    elements: list[ProcessingElement] = []
+    elements: list[Any] = []
     for i, row in enumerate(rows):
       for j, column in enumerate(columns):
-        m.submodules[f"pe_{i}_{j}"] = pe = ProcessingElement()
+        pe = place(m, platform, f"element_{i}_{j}", "element", ProcessingElement)
         addend = bank.addend.word_select(len(elements), 32)
         m.d.comb += [pe.phase.eq(phase), pe.a.eq(row), pe.b.eq(column), pe.take.eq(take), pe.total_int.eq(taking.group.int),
                      pe.addend.eq(Mux(taking.group.zero, 0, addend)), pe.out_int.eq(giving.group.int)]

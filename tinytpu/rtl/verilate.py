@@ -15,7 +15,6 @@ import os
 import platform
 import re
 import tempfile
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from amaranth.back import verilog as amaranth_verilog
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from platformdirs import user_cache_dir
@@ -38,6 +36,7 @@ from tinytpu.rtl.compiler import (
   find_compiler,
   run,
 )
+from tinytpu.rtl.once import VerilogPlatform, generate
 
 __all__ = ["RtlBuildError", "UnitSim", "Waiver", "build_library", "cache_dir", "find_compiler", "lint", "to_verilog"]
 
@@ -59,16 +58,15 @@ def cache_dir() -> Path:
 def to_verilog(component: wiring.Component, name: str, *, no_inline: Iterable[str] = ()) -> str:
   """Verilog of a component as module `name`, without source locations, so equal hardware is equal text.
 
-  Amaranth writes every instance as a module of its own, named `name.path.to.it`; modules with equal content are
-  made one here, named after the first.
+  Amaranth writes every instance as a module of its own, named `name.path.to.it`, but what `once.place` makes; modules with
+  equal content are made one here, named after the first.
 
   Args:
       no_inline: patterns (fnmatch) of module names that Verilator shall keep as functions of their own, e.g.
           `"*.lane*"`: smaller C++ for a module instantiated often.
   """
-  with warnings.catch_warnings():
-    warnings.simplefilter("error")
-    text = amaranth_verilog.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+  target = VerilogPlatform(name)
+  text = "".join([generate(component, name, target), *target.texts.values()])
   text = re.sub(r"(dump_module\$)\d+", r"\g<1>0", text)  # counted over all modules, but local to each
   modules = _share_equal(dict(re.findall(r"^module (\\\S+(?= )|\w+)(.*?^endmodule\n)", text, flags=re.M | re.S)))
   patterns = tuple(no_inline)

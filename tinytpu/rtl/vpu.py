@@ -13,6 +13,7 @@ from .float_add import FAdd32
 from .float_convert import ConvertOp, FConvert32
 from .float_mul import FMul32
 from .interfaces import vector_issue, vector_result
+from .once import place
 from .opcodes import is_op, timed
 from .vpu_lane import FLOAT_ALU, LaneResult, VectorLane
 
@@ -116,9 +117,8 @@ class VectorUnit(wiring.Component):
       m.d.comb += [select.eq(LaneResult.ALU), result.reg.eq(d1)]
 
     numbers = is_op(issue.code, "vlid")
-    lanes = [VectorLane() for _ in range(self.config.width)]
+    lanes = [place(m, platform, f"lane{e}", "lane", VectorLane) for e in range(self.config.width)]
     for e, lane in enumerate(lanes):
-      m.submodules[f"lane{e}"] = lane
       m.d.comb += [
         lane.capture.eq(issue.start), lane.code.eq(code), lane.subtract.eq(subtract), lane.convert_op.eq(convert_op),
         lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.divide.eq(div1), lane.select.eq(select)]
