@@ -15,9 +15,9 @@ where `slope` is a quadratic on the segment that the reduced argument falls in (
 
 so that the product keeps the relative precision of small results. |x| * 2 / pi is taken from a window of 96 bits of 2 / pi
 chosen by x's exponent: what is left out in front is a multiple of 4, what is left out behind is below the rounding
-even where x is next to a multiple of pi / 2. One rounding to nearest ends every function.
+even where x is next to a multiple of pi / 2. The product is cut to 40 bits, and one rounding to nearest ends every function.
 
-Special cases. exp2: integers exact, overflow to infinity, subnormal results rounded once. log2: powers of two
+Special cases. exp2: integers exact, overflow to infinity, subnormal results rounded like others. log2: powers of two
 exact (+0 for 1), -infinity for both zeros, NaN below. sin and cos: NaN for infinities; below 2^-12 sin(x) is x (so
 sin(-0) = -0) and cos(x) is 1. Errors over all inputs: `python -m bench.ulp`.
 """

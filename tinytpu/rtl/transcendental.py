@@ -11,12 +11,11 @@ from ..isa.transcendental import OVERFLOW, TINY, UNDERFLOW, TransFn
 from ..isa.transcendental_tables import COSINE, EXP2, FRACTION, LOG, LOG_FOLD, POSITION, SEGMENTS, SINE, TWO_OVER_PI
 from .float_common import INF32, NAN32, is_nan, leading_zeros, name, register
 
-__all__ = ["ROM_BITS", "Transcendental"]
+__all__ = ["Transcendental"]
 
 ONE32 = 0x3F800000
 CONSTANT, LINEAR, QUADRATIC = (max(abs(c).bit_length() for c in column) for column in zip(*SEGMENTS, strict=True))
 """Bits of the coefficients' magnitudes; linear and quadratic ones have a sign bit besides."""
-ROM_BITS = len(SEGMENTS) * (CONSTANT + LINEAR + QUADRATIC + 2)
 TAIL = 188
 """A value times 2^-k has a biased exponent, less one, of TAIL - k - zeros, with `zeros` leading zeros in 63 bits."""
 
