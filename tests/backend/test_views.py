@@ -137,3 +137,12 @@ def test_training_step(floats):
 
 def test_dtype_of_indices():
   assert Tensor.arange(4).dtype == dtypes.int32
+
+
+def test_partial_waves_leave_neighbours_alone(floats):
+  a = floats(4, 2, 7)  # seven or fourteen work items in a wave of sixteen: the idle lanes must not store
+  np.testing.assert_array_equal(Tensor(a).permute(1, 0, 2).contiguous().numpy(), a.transpose(1, 0, 2))
+  for n in range(2, 16):
+    b = floats(3, n)
+    np.testing.assert_array_equal(Tensor(b).T.contiguous().numpy(), b.T)
+    np.testing.assert_array_equal((Tensor(b)[:, Tensor(np.arange(n - 1, -1, -1, dtype=np.int32))] + 1).numpy(), b[:, ::-1] + np.float32(1))

@@ -28,7 +28,8 @@ class Lanes:
 
   Attributes:
     sizes: local sizes, lidx0 (fastest) first. count: work items of a group. waves: tiles needed to hold them.
-    Lanes beyond `count` repeat the last work item, so they read and write what it does.
+    Ids beyond `count` repeat the last work item's, so addresses made of ids alone are good in every lane; what such lanes hold
+    is not defined, so they store nothing and use no address that depends on data.
   """
 
   def __init__(self, config: Config, sizes: list[int]):
@@ -38,6 +39,11 @@ class Lanes:
     self.ids = np.minimum(np.arange(self.waves * config.width), self.count - 1).astype(np.int64)
     self._fixed: dict[UOp, np.ndarray | None] = {}
     self._uniform: dict[UOp, bool] = {}
+
+  def active(self, wave: int) -> int:
+    """Lanes of a wave that hold work items. (A lone work item fills its wave: all lanes do the same.)"""
+    width = self.config.width
+    return width if self.count == 1 else min(width, self.count - wave * width)
 
   def local(self, axis: int) -> np.ndarray:
     """The local id of an axis in every lane, int64 of shape (waves * width,)."""

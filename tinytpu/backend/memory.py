@@ -63,7 +63,7 @@ class Memory:
       total = apply(stem + "add", total, v)
     return total
 
-  def accesses(self, index: UOp, gate: Val | None) -> tuple[str, list[Access]]:
+  def accesses(self, index: UOp, gate: Val | None, store: bool) -> tuple[str, list[Access]]:
     """The accesses of an INDEX: memory prefix, and one `Access` per wave, or a single one where all waves do the same."""
     prefix, base, mtype = self._place(index)
     parts = split(self.lanes, index.src[1])
@@ -71,12 +71,14 @@ class Memory:
     waves, width = self.lanes.waves, self.lanes.config.width
     gather = self._sum(parts.mixed, scalar=False) if parts.mixed else None
     patterns = [Pattern("x", active=width)] * waves if gather else [
-      pattern(self.lanes.config, parts.fixed[w * width:(w + 1) * width], min(width, self.lanes.count - w * width)) for w in range(waves)]
+      pattern(self.lanes.config, parts.fixed[w * width:(w + 1) * width], self.lanes.active(w)) for w in range(waves)]
     if any(p.form == "x" for p in patterns):
       gather = self._gather(parts, gather)
     uniform = all(p == patterns[0] for p in patterns) and patterns[0].form == "2" and not patterns[0].r and not patterns[0].c
     once = (uniform or gather is not None and gather.waves == 1 and patterns[0].form == "x") and (gate is None or gate.waves == 1)
-    return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, gate, w) for w in range(1 if once else waves)]
+    guard = store or bool(parts.mixed)
+    return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, self._mask(gate, guard, patterns[w].active, w), w)
+                    for w in ((waves - 1,) if once else range(waves))]
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
     fixed = self._sum(parts.fixed_terms, scalar=False) if parts.fixed_terms else None
@@ -86,7 +88,8 @@ class Memory:
       return out
     return self.b.vector("vadd", mixed, fixed)
 
-  def _access(self, base: Reg, mtype: MemType, x: Val, const: int, p: Pattern, gather: Val | None, gate: Val | None, wave: int) -> Access:
+  def _access(self, base: Reg, mtype: MemType, x: Val, const: int, p: Pattern, gather: Val | None, mask: Reg | None,
+              wave: int) -> Access:
     off = const + p.start
     if not -_OFF_MAX <= off <= _OFF_MAX:
       low = (off + (_OFF_MAX + 1) // 2) // (_OFF_MAX + 1) * (_OFF_MAX + 1)  # shared by neighbouring accesses
@@ -102,11 +105,13 @@ class Memory:
       assert gather is not None
       mem.index = self.b.to_vector(gather).at(wave)  # type: ignore[assignment]
       lines = rows
-    mem.mask = self._mask(gate, p.active, wave)
+    mem.mask = mask
     return Access(p.form, mem, lines)
 
-  def _mask(self, gate: Val | None, active: int, wave: int) -> Reg | None:
+  def _mask(self, gate: Val | None, guard: bool, active: int, wave: int) -> Reg | None:
+    """The mask of an access of which `active` lanes fit its address form; guard: lanes without a work item must do nothing."""
     mask = None
+    active = min(active, self.lanes.active(wave)) if guard else active
     if active < self.lanes.config.width:
       mask = self.b.vector("vlt", self.b.vector("vlid"), imm(active))
     if gate is not None and (gate.file != "i" or not gate.imm):
@@ -119,7 +124,7 @@ class Memory:
     """LOAD(index[, alternative, gate]) from HBM or VMEM."""
     gate = self.values.value(u.src[2]) if len(u.src) > 2 else None
     alternative = self.values.value(u.src[1]) if len(u.src) > 2 else imm(0)
-    prefix, accesses = self.accesses(u.src[0], gate)
+    prefix, accesses = self.accesses(u.src[0], gate, store=False)
     regs = tuple(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines) for a in accesses)
     v = Val("v", regs, depth=self.b.depth)
     if gate is None or alternative.file == "i" and alternative.imm == 0:
@@ -129,7 +134,7 @@ class Memory:
   def store(self, u: UOp, gate: Val | None) -> None:
     """STORE(index, value) to HBM or VMEM, under the gates of the IFs around it."""
     data = self.b.to_vector(self.values.value(u.src[1]))
-    prefix, accesses = self.accesses(u.src[0], gate)
+    prefix, accesses = self.accesses(u.src[0], gate, store=True)
     if len(accesses) == 1 and data.waves > 1:  # one address for all work items: the last wave's value stays, as the last element's does
       data = Val("v", data.regs[-1:], depth=data.depth)
     for w, a in enumerate(accesses):
