@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from tests.rtl.memory_reference import MODULUS, Operation, Stimulus, random_operation
+from tests.rtl.resting import Resting
 from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.encoding import MemType
 from tinytpu.isa.faults import Fault
 from tinytpu.isa.table import OPS
-from tinytpu.rtl.hbm import HbmUnit
+from tinytpu.rtl.hbm import HBM_CLOCKS, HbmUnit
 from tinytpu.rtl.verilate import UnitSim, lint
 
 CAUSES = {"ALIGN": Fault.HBM_ALIGN, "BOUNDS": Fault.HBM_BOUNDS}
@@ -22,7 +23,7 @@ CONFIGS = {
 @pytest.fixture(scope="module", params=list(CONFIGS))
 def bench(request: pytest.FixtureRequest) -> tuple[UnitSim, Config]:
   config = CONFIGS[request.param]
-  return UnitSim(HbmUnit(config), "hbm_unit"), config
+  return UnitSim(Resting(HbmUnit(config), HBM_CLOCKS), "hbm_unit"), config
 
 
 class Bench:

@@ -13,21 +13,22 @@ from .counters import Counters
 from .decode import SLOTS, Decode
 from .dma import DmaEngine
 from .fetch import Fetch
-from .hbm import HbmUnit
+from .hbm import HBM_CLOCKS, HbmUnit
 from .interfaces import hbm_port, memory_fault, scalar_result, tile_bits
 from .issue import Issue, fault_record
 from .mxu import MATRIX_CLOCKS, MatrixUnit
 from .operands import Operands
 from .scalar import ScalarUnit
 from .scoreboard import Scoreboard
-from .vmem import VmemUnit
+from .vmem import VMEM_CLOCKS, VmemUnit
 from .vpu import VECTOR_CLOCKS, VectorUnit
 from .window import Space, Window
 from .xlu import CrossUnit
 
 __all__ = ["CLOCK_ENABLES", "Core"]
 
-CLOCK_ENABLES = dict.fromkeys(VECTOR_CLOCKS, "vector_unit") | dict.fromkeys(MATRIX_CLOCKS, "matrix_unit")
+CLOCK_ENABLES = (dict.fromkeys(VECTOR_CLOCKS, "vector_unit") | dict.fromkeys(MATRIX_CLOCKS, "matrix_unit")
+                 | dict.fromkeys(VMEM_CLOCKS, "vmem_unit") | dict.fromkeys(HBM_CLOCKS, "hbm_unit"))
 """Clock domains that may rest, and the unit whose output `<domain>_enable` says when not."""
 
 

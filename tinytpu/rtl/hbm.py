@@ -1,7 +1,7 @@
 """Direct HBM access: loads and stores of elements anywhere in device memory, coalesced line by line."""
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,10 @@ from .float_common import name
 from .interfaces import hbm_port, memory_fault, memory_issue, vector_result
 from .opcodes import is_op
 
-__all__ = ["HbmUnit"]
+__all__ = ["HBM_CLOCKS", "HbmUnit"]
+
+HBM_CLOCKS = ("hbm_request",)
+"""Clock domains of `HbmUnit` that may rest while its output `<domain>_enable` is low."""
 
 _LOADS = tuple(op.name for op in OPS.values() if op.name.startswith("hld"))
 _STORES = tuple(op.name for op in OPS.values() if op.name.startswith("hst"))
@@ -31,18 +34,23 @@ class HbmUnit(wiring.Component):
   t + HBM_ISSUE + n + hbm_latency - 1, with the last response. An operation without active elements passes as one beat that
   requests nothing.
 
+  The clock domain `hbm_request`, all but the way of the responses, may rest at the end of cycles in which `hbm_request_enable` is low,
+  which changes no result; otherwise it ticks with `sync`.
+
   Members:
     issue: In(memory_issue): codes that are not hld* or hst* are ignored. ready: Out(1), an operation may issue in this cycle.
     result: Out(vector_result), of loads. fault: Out(memory_fault), in t + 1.
     port: Out(hbm_port). line: Out(1), a line is requested in this cycle.
     stores_done: Out(1), every store that issued in an earlier cycle has reached memory.
+    hbm_request_enable: Out(1), combinational from `issue`.
   """
 
   def __init__(self, config: Config) -> None:
     self.config = config
     super().__init__({
       "issue": In(memory_issue(config)), "ready": Out(1), "result": Out(vector_result(config)), "fault": Out(memory_fault()),
-      "port": Out(hbm_port(config)), "line": Out(1), "stores_done": Out(1)})
+      "port": Out(hbm_port(config)), "line": Out(1), "stores_done": Out(1),
+      **{f"{domain}_enable": Out(1) for domain in HBM_CLOCKS}})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -55,8 +63,8 @@ class HbmUnit(wiring.Component):
     busy, store, first = Signal(), Signal(), Signal()
     pending, mtype, reg = Signal(n), Signal(4), Signal(6)
     data = [Signal(32, name=f"data{e}", reset_less=True) for e in range(n)]
-    narrowed = [narrow(m, issue.data[32 * e:32 * e + 32], issue.mtype, f"n{e}") for e in range(n)]
-    m.submodules.lanes = lanes = LaneAddresses(config, config.hbm_bytes, Fault.HBM_ALIGN, Fault.HBM_BOUNDS)
+    lanes = LaneAddresses(config, config.hbm_bytes, Fault.HBM_ALIGN, Fault.HBM_BOUNDS)
+    m.submodules.lanes = DomainRenamer("hbm_request")(lanes)
     wiring.connect(m, wiring.flipped(issue), lanes.operation)
     wiring.connect(m, lanes.fault, wiring.flipped(self.fault))
     m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending)]
@@ -70,24 +78,25 @@ class HbmUnit(wiring.Component):
     last = name(m, left == 0, "last")
     done = name(m, ~go | last, "done")
     m.d.comb += self.ready.eq(done)
-    m.d.sync += [busy.eq(~done), pending.eq(Mux(go, left, 0)), first.eq(0)]
+    m.d.hbm_request += [busy.eq(~done), pending.eq(Mux(go, left, 0)), first.eq(0)]
     with m.If(start):
-      m.d.sync += [
+      m.d.hbm_request += [
         busy.eq(1), first.eq(1), store.eq(storing), pending.eq(issue.mask), mtype.eq(issue.mtype), reg.eq(issue.d)]
-      m.d.sync += [word.eq(value) for word, value in zip(data, narrowed, strict=True)]
+      m.d.hbm_request += [word.eq(issue.data[32 * e:32 * e + 32]) for e, word in enumerate(data)]
 
     m.submodules.merge = merge = StoreMerge(config)
-    m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(Mux(store, served, 0))]
+    m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(served)]
     for e in range(n):
-      m.d.comb += [merge.low[e].eq(lanes.addresses[e][:low]), merge.data[e].eq(data[e])]
+      m.d.comb += [merge.low[e].eq(lanes.addresses[e][:low]), merge.data[e].eq(narrow(m, data[e], mtype, f"n{e}"))]
 
     # The request, and with it, on its way to the response, what it is for.
     port = self.port
     requesting = Signal()  # also for the beat of an operation that requests nothing
-    m.d.sync += [requesting.eq(go), port.valid.eq(go & (pending != 0)), port.write.eq(store), port.line.eq(line)]
+    m.d.hbm_request += [requesting.eq(go), port.valid.eq(go & (pending != 0)), port.write.eq(store), port.line.eq(line)]
     with m.If(go & store):
-      m.d.sync += [port.data.eq(Cat(*merge.words)), port.bytemask.eq(Cat(*merge.enables))]
-    m.d.comb += [self.line.eq(port.valid), self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
+      m.d.hbm_request += [port.data.eq(Cat(*merge.words)), port.bytemask.eq(Cat(*merge.enables))]
+    m.d.comb += [self.line.eq(port.valid), self.hbm_request_enable.eq(start | busy | requesting),
+                 self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
 
     m.submodules.collect = collect = LoadCollect(config)
     beat: list[tuple[Value, Value]] = [
