@@ -94,7 +94,8 @@ def _minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def half(a: np.ndarray) -> np.ndarray:
   """float32 bits to float16 bits."""
-  h = f(a).astype(np.float16)
+  with np.errstate(over="ignore"):
+    h = f(a).astype(np.float16)
   return np.where(np.isnan(h), 0x7E00, h.view(np.uint16)).astype(np.uint32)
 
 

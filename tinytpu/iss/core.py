@@ -36,8 +36,7 @@ LAT, FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_HBM, N_DMA, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "hbm_lines", "dma_lines", "refills"))
 LOAD, HBM_ISSUE, MM_II, ALU, DIV = timing.LOAD, timing.HBM_ISSUE, timing.MM_II, timing.ALU, timing.DIV
-HBM_FIRST = 2   # a line is requested this many cycles after issue, by direct access and by DMA alike
-DMA_QUEUE = 4
+DMA_QUEUE, DMA_NEXT, DMA_END = timing.DMA_QUEUE, lay.DMA_NEXT, lay.DMA_END
 LOOP_DEPTH, WORD_BYTES = Config.LOOP_DEPTH, enc.WORD_BYTES
 LOOP_OVERFLOW, LOOP_UNDERFLOW, ILLEGAL, TRAP, WATCHDOG = (
   int(f) for f in (Fault.LOOP_OVERFLOW, Fault.LOOP_UNDERFLOW, Fault.ILLEGAL, Fault.TRAP, Fault.WATCHDOG))
@@ -85,12 +84,12 @@ def waits(slot_c, slot_t, dma, fence):
       at = fence
     elif (code == DWAITI or code == DWAITO) and n < DMA_QUEUE:
       queue = 0 if code == DWAITI else 1
-      at = dma[queue, (dma[queue, DMA_QUEUE] - 1 - n) % DMA_QUEUE]
+      at = dma[queue, (dma[queue, DMA_NEXT] - 1 - n) % DMA_QUEUE]
   if slot_t != 0:
     unit = UNIT[(slot_t >> _CODE) & CODE_MASK]
     if unit == DMAI or unit == DMAO:
       queue = 0 if unit == DMAI else 1
-      at = max(at, dma[queue, dma[queue, DMA_QUEUE]])
+      at = max(at, dma[queue, dma[queue, DMA_NEXT]])
   return at
 
 
@@ -139,11 +138,11 @@ def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
     i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
   if cause == 0:
     queue = 0 if unit == DMAI else 1
-    end = max(t + HBM_FIRST, dma[queue, DMA_QUEUE + 1]) + max(lines, 1)
+    end = max(t + HBM_ISSUE, dma[queue, DMA_END]) + max(lines, 1)
     finish = end + (geo[LATENCY] + 1 if unit == DMAI else 2)
-    position = dma[queue, DMA_QUEUE]
-    dma[queue, position], dma[queue, DMA_QUEUE] = finish, (position + 1) % DMA_QUEUE
-    dma[queue, DMA_QUEUE + 1] = end
+    position = dma[queue, DMA_NEXT]
+    dma[queue, position], dma[queue, DMA_NEXT] = finish, (position + 1) % DMA_QUEUE
+    dma[queue, DMA_END] = end
     ctl[TAIL] = max(ctl[TAIL], finish)
     counts[N_DMA] += lines
   return cause, info
@@ -167,7 +166,7 @@ def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, re
     ready[V0 + d] = done
   else:
     store(R, d, address, mask, dtype, hbm8, hbm16, hbm32, width)
-    done = t + HBM_FIRST + n
+    done = t + HBM_ISSUE + n
   ready[HBM] = t + n
   ctl[FENCE] = max(ctl[FENCE], done)
   ctl[TAIL] = max(ctl[TAIL], done)

@@ -28,6 +28,11 @@ READY = HBM + 1
 MAX_DEPS = 32
 """Most entries of the ready array that one group can wait for, rounded up."""
 
+# -- the DMA array: one row per direction, inbound first; entries before these say when the last DMA_QUEUE transfers finish ----
+DMA_NEXT = timing.DMA_QUEUE   # which of them the next transfer takes: the oldest
+DMA_END = DMA_NEXT + 1        # cycle in which the last transfer's requests end
+DMA_ENTRIES = DMA_END + 1
+
 
 class Ctl(IntEnum):
   """Entries of the control array (int64): the launch's inputs, its running state and its outcome."""
@@ -113,6 +118,10 @@ N_ACCESS = np.zeros((_CODES, 4, 2), np.int8)  # by code, bkind, masked
 ACCESS = np.zeros((_CODES, 4, 2, 8), np.int32)  # ready base << 8 | lsb of every register waited for
 
 
+_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "XLU", "PPOP", "LOAD", "MM", "HBM_ISSUE")
+"""Timing classes whose units and ports are modelled."""
+
+
 def _fill() -> None:
   counts = dict.fromkeys(table.SLOTS, 0)
   for op in table.OPS.values():
@@ -126,6 +135,8 @@ def _fill() -> None:
     PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") else 0
     UNIT[c] = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "hld": Unit.HLOAD, "hst": Unit.HSTORE}.get(op.name[:3], Unit.NONE) if FORM[c] \
       else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
+    if op.timing not in _CLASSES:
+      raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
     BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "MM": MXU}.get(op.timing, -1)
     if FORM[c]:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM

@@ -33,7 +33,7 @@ class IssEngine:
     self._tags = np.full(config.ibuf_blocks, -1, np.int64)
     self._ctl = np.zeros(len(Ctl), np.int64)
     self._ready = np.zeros(lay.READY, np.int64)
-    self._dma = np.zeros((2, 6), np.int64)
+    self._dma = np.zeros((2, lay.DMA_ENTRIES), np.int64)
     self._counts = np.zeros(len(COUNTERS), np.int64)
     loops = np.zeros((2, Config.LOOP_DEPTH), np.int64)
     self._arrays = (
