@@ -1,7 +1,7 @@
 """Worst errors of exp2, log2, sin and cos over all 2^32 inputs: `python -m bench.ulp [FUNCTION ...]`.
 
 The reference is the C library's double precision function, good to a few 2^-53 for every float32 input. All threads of
-NUMBA_NUM_THREADS are used (default: all cores); about 3 minutes a function on one. Results go to bench/history.jsonl.
+NUMBA_NUM_THREADS are used (default: all cores); one to three minutes of processor time a function. Results go to bench/history.jsonl.
 """
 from __future__ import annotations
 
