@@ -1,6 +1,7 @@
 """Many random programs, one after another."""
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from ..config import Config
@@ -32,7 +33,11 @@ def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss",
   pair = machines if len(machines) == 2 else machines * 2
   cycles = operations = faults = 0
   tell(f"fuzz: {n} programs from seed {seed} for {config.name} on {' and '.join(engines)}")
+  told = time.monotonic()
   for number in range(seed, seed + n):
+    if time.monotonic() > told + 10:
+      told = time.monotonic()
+      tell(f"fuzz: {number - seed} of {n} programs, all agree")
     case = generate(number, config)
     outcomes = [execute(case, machine) for machine in pair]
     if found := compare(outcomes):

@@ -11,46 +11,36 @@ from ..config import Config
 from ..isa import encoding as enc
 from ..isa import timing
 from ..isa.faults import Fault
-from ..isa.table import OPS
 from . import layout as lay
+from .control import HALT, branch, control_fault, waits
 from .cross import MMF, MMFZ, MMI, MMIZ, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, matrix_float, matrix_int, to_scalar
 from .decode import decode, refill
+from .hbm import direct_access, start_transfer
 from .jit import jit
 from .lanes import INNER, scalar, vector
-from .memory import HBM_ALIGN, HBM_BOUNDS, check, lines_touched, load, store, transfer
-from .vmem import operand_addresses, operand_start, vmem_load, vmem_store
+from .vmem import vmem_load, vmem_store
 
-u32, i32, i64 = np.uint32, np.int32, np.int64
+u32, i64 = np.uint32, np.int64
 
 # Python enumerations and dataclass fields are not constants to Numba; module globals that hold integers are.
 PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END = (
   int(m) for m in lay.Ctl)
-WIDTH, SIDE, VMEM_BYTES, HBM_BYTES, LINE_SHIFT, BLOCK_SHIFT, BLOCKS, LATENCY, REFILL = (int(m) for m in lay.Geometry)
+WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
-VLOAD, VSTORE, HLOAD, HSTORE, DMAI, DMAO = (int(m) for m in lay.Unit if m)
-SDIV, VDIV, MXU, VMEM, HBM, V0, P0 = lay.SDIV, lay.VDIV, lay.MXU, lay.VMEM, lay.HBM, lay.V0, lay.P0
-PSUM_ROW, B_ROW, ONES_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
-  lay.PSUM_ROW, lay.B_ROW, lay.ONES_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
+VSTORE, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
+SDIV, VDIV, MXU, VMEM, V0, P0 = lay.SDIV, lay.VDIV, lay.MXU, lay.VMEM, lay.V0, lay.P0
+PSUM_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = lay.PSUM_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
 LAT, FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX
-N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_HBM, N_DMA, N_REFILL = (
-  lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "hbm_lines", "dma_lines", "refills"))
-LOAD, HBM_ISSUE, MM_II, ALU, DIV = timing.LOAD, timing.HBM_ISSUE, timing.MM_II, timing.ALU, timing.DIV
-DMA_QUEUE, DMA_NEXT, DMA_END = timing.DMA_QUEUE, lay.DMA_NEXT, lay.DMA_END
-LOOP_DEPTH, WORD_BYTES = Config.LOOP_DEPTH, enc.WORD_BYTES
-LOOP_OVERFLOW, LOOP_UNDERFLOW, ILLEGAL, TRAP, WATCHDOG = (
-  int(f) for f in (Fault.LOOP_OVERFLOW, Fault.LOOP_UNDERFLOW, Fault.ILLEGAL, Fault.TRAP, Fault.WATCHDOG))
-HALT, TRAP_OP, JMP, BEQ, BNE, BLT, BGE, BLTU, BGEU, LOOP, LEND, FENCE_OP, DWAITI, DWAITO = (
-  OPS[n].code for n in "halt trap jmp beq bne blt bge bltu bgeu loop lend fence dwaiti dwaito".split())
-if len([op for op in OPS.values() if op.slot == "C"]) != 14:
-  raise TypeError("the simulator does not know all slot C operations: extend iss.core")
+N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
+  lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
+LOAD, MM_II, DIV, WORD_BYTES = timing.LOAD, timing.MM_II, timing.DIV, enc.WORD_BYTES
+ILLEGAL, WATCHDOG = int(Fault.ILLEGAL), int(Fault.WATCHDOG)
 
-_CODE, _A, _B, _C, _D, _X, _R, _C2, _OFF, _IMM = (f.lsb for f in (
-  enc.CODE, enc.A, enc.B, enc.C, enc.D, enc.X, enc.R, enc.C2, enc.OFF, enc.IMM))
-_BKIND, _SWAP, _MASKED, _DTYPE = (f.lsb for f in (enc.BKIND, enc.SWAP, enc.MASKED, enc.DTYPE))
-REG, CODE_MASK, DTYPE_MASK, BKIND_MASK, WORD = enc.A.mask, enc.CODE.mask, enc.DTYPE.mask, enc.BKIND.mask, enc.IMM.mask
+_CODE, _A, _B, _C, _D, _IMM, _BKIND, _SWAP = (
+  f.lsb for f in (enc.CODE, enc.A, enc.B, enc.C, enc.D, enc.IMM, enc.BKIND, enc.SWAP))
+REG, CODE_MASK, BKIND_MASK, WORD = enc.A.mask, enc.CODE.mask, enc.BKIND.mask, enc.IMM.mask
 B_VREG, B_SREG, BUCKET = int(enc.BKind.VREG), int(enc.BKind.SREG), Config.PSUMS - 1
-
 
 
 @jit
@@ -59,118 +49,6 @@ def flexible(word, sregs):
   if (word >> _BKIND) & BKIND_MASK == B_SREG:
     return i64(sregs[(word >> _B) & REG])
   return (word >> _IMM) & WORD
-
-
-@jit
-def control_fault(word, depth):
-  """(cause, info) of a fault that a control operation raises whatever its operands."""
-  code = (word >> _CODE) & CODE_MASK
-  if code == TRAP_OP:
-    return TRAP, (word >> _IMM) & WORD
-  if code == LOOP and depth == LOOP_DEPTH:
-    return LOOP_OVERFLOW, 0
-  if code == LEND and depth == 0:
-    return LOOP_UNDERFLOW, 0
-  return 0, 0
-
-
-@jit
-def waits(slot_c, slot_t, dma, fence):
-  """First cycle in which fences, DMA waits and a full DMA queue let the group issue."""
-  at = 0
-  if slot_c != 0:
-    code, n = (slot_c >> _CODE) & CODE_MASK, (slot_c >> _IMM) & WORD
-    if code == FENCE_OP:
-      at = fence
-    elif (code == DWAITI or code == DWAITO) and n < DMA_QUEUE:
-      queue = 0 if code == DWAITI else 1
-      at = dma[queue, (dma[queue, DMA_NEXT] - 1 - n) % DMA_QUEUE]
-  if slot_t != 0:
-    unit = UNIT[(slot_t >> _CODE) & CODE_MASK]
-    if unit == DMAI or unit == DMAO:
-      queue = 0 if unit == DMAI else 1
-      at = max(at, dma[queue, dma[queue, DMA_NEXT]])
-  return at
-
-
-@jit
-def branch(word, sregs, loop_start, loop_count, ctl, pc, following):
-  """Perform a control operation other than waits; returns the word index of the next group."""
-  code, target = (word >> _CODE) & CODE_MASK, (word >> _IMM) & WORD
-  if code == LEND:
-    top = ctl[DEPTH] - 1
-    loop_count[top] -= 1
-    if loop_count[top] > 0:
-      return loop_start[top]
-    ctl[DEPTH] = top
-    return following
-  a, c = sregs[(word >> _A) & REG], sregs[(word >> _C) & REG]
-  if code == LOOP:
-    if i32(a) <= 0:
-      return target
-    loop_start[ctl[DEPTH]], loop_count[ctl[DEPTH]] = following, i64(a)
-    ctl[DEPTH] += 1
-    return following
-  taken = False
-  if code == JMP:
-    taken = True
-  elif code == BEQ:
-    taken = bool(a == c)
-  elif code == BNE:
-    taken = bool(a != c)
-  elif code == BLT:
-    taken = bool(i32(a) < i32(c))
-  elif code == BGE:
-    taken = bool(i32(a) >= i32(c))
-  elif code == BLTU:
-    taken = bool(a < c)
-  elif code == BGEU:
-    taken = bool(a >= c)
-  return target if taken else following
-
-
-@jit
-def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
-  """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
-  unit = UNIT[(word >> _CODE) & CODE_MASK]
-  lines, cause, info = transfer(
-    unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]),
-    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
-  if cause == 0:
-    queue = 0 if unit == DMAI else 1
-    end = max(t + HBM_ISSUE, dma[queue, DMA_END]) + max(lines, 1)
-    finish = end + (geo[LATENCY] + 1 if unit == DMAI else 2)
-    position = dma[queue, DMA_NEXT]
-    dma[queue, position], dma[queue, DMA_NEXT] = finish, (position + 1) % DMA_QUEUE
-    dma[queue, DMA_END] = end
-    ctl[TAIL] = max(ctl[TAIL], finish)
-    counts[N_DMA] += lines
-  return cause, info
-
-
-@jit
-def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts):
-  """Slot T's direct HBM operations; loads into T_ROW. Returns (cause, info) of a fault, or zeros."""
-  code, width = (word >> _CODE) & CODE_MASK, geo[WIDTH]
-  start, dtype, shift, mask = operand_start(word, sregs)
-  operand_addresses(word, FORM[code], start, shift, sregs, R, address, width, geo[SIDE])
-  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
-  if cause != 0:
-    return cause, info
-  lines = lines_touched(R, address, mask, width, geo[LINE_SHIFT], words)
-  counts[N_HBM] += lines
-  n, d = max(lines, 1), (word >> _D) & REG
-  if UNIT[code] == HLOAD:
-    load(R, T_ROW, address, mask, dtype, hbm8, hbm16, hbm32, width)
-    done = t + HBM_ISSUE + n + geo[LATENCY]
-    ready[V0 + d] = done
-  else:
-    store(R, d, address, mask, dtype, hbm8, hbm16, hbm32, width)
-    done = t + HBM_ISSUE + n
-  ready[HBM] = t + n
-  ctl[FENCE] = max(ctl[FENCE], done)
-  ctl[TAIL] = max(ctl[TAIL], done)
-  return 0, 0
 
 
 @jit

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..isa import table
 from .jit import jit
-from .layout import INDEX, SLOT, SLOT_NAMES, SWAP
+from .layout import INDEX
 
 CHUNK = 28
 INNER = 16
@@ -75,4 +75,4 @@ def _vector_dispatch() -> Callable[..., None]:
 scalar = _compile(scalar_source(), "scalar")
 vector = _vector_dispatch()
 
-__all__ = ["SLOT", "SLOT_NAMES", "SWAP", "scalar", "scalar_source", "vector", "vector_source"]
+__all__ = ["INNER", "scalar", "scalar_source", "vector", "vector_source"]
