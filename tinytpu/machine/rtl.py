@@ -43,8 +43,16 @@ def source_key(config: Config) -> str:
   return digest.hexdigest()[:20]
 
 
-def library(config: Config, tell: Callable[[str], None]) -> Path:
-  """Path of the shared library, found in the cache or built."""
+def library(config: Config, progress: Callable[[str], None] | None = None) -> Path:
+  """Path of the shared library that simulates the chip for `config`, found in the cache or built.
+
+  Args:
+    progress: called with lines of text while building.
+
+  Raises:
+    rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
+  """
+  tell = progress or (lambda line: None)
   index = cache_dir() / f"chip-{source_key(config)}.name"
   if index.exists() and (found := cache_dir() / index.read_text()).exists():
     return found
@@ -63,17 +71,9 @@ def library(config: Config, tell: Callable[[str], None]) -> Path:
   return path
 
 
-@lru_cache(maxsize=4)
-def build(config: Config, progress: Callable[[str], None] | None = None) -> ctypes.CDLL:
-  """The chip's simulation for `config`, from the cache or built now.
-
-  Args:
-    progress: called with lines of text while building.
-
-  Raises:
-    rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
-  """
-  path = library(config, progress or (lambda line: None))
+@lru_cache(maxsize=8)
+def load(path: Path) -> ctypes.CDLL:
+  """The library at `path`, its functions typed."""
   lib = ctypes.CDLL(str(path))
   pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
   for name, result, arguments in (
@@ -89,12 +89,12 @@ class RtlEngine:
   """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
 
   Raises:
-    rtl.verilate.RtlBuildError: see `build`.
+    rtl.verilate.RtlBuildError: see `library`.
   """
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
     self.config = config
-    self._lib = build(config, progress)
+    self._lib = load(library(config, progress))
     self.hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._chip = self._lib.chip_new(self.hbm.ctypes.data, config.hbm_bytes)
 
@@ -120,14 +120,16 @@ class RtlEngine:
     while not self._lib.chip_run(self._chip, SLICE):
       pass
     cause = Fault(self._read(Csr.FAULT_CAUSE))
-    record = FaultRecord(cause, self._read(Csr.FAULT_PC), self._read_long(Csr.FAULT_CYCLE_LO), self._read(Csr.FAULT_INFO)) if cause else None
+    where = self._read(Csr.FAULT_PC), self._read_long(Csr.FAULT_CYCLE_LO), self._read(Csr.FAULT_INFO)
+    record = FaultRecord(cause, *where) if cause else None
     counters = {name: self._read_long(Csr.COUNTER + 8 * i) for i, name in enumerate(COUNTERS)}
     return RunResult(self._read_long(Csr.CYCLES_LO), record, counters)
 
   def state(self) -> dict[str, np.ndarray]:
     sregs = np.array([self._read(Csr.SREG + 4 * i) for i in range(Config.SREGS)], np.uint32)
     width = self.config.width
-    tiles = {"vregs": (Space.VREG, Config.VREGS), "psums": (Space.PSUM, Config.PSUMS), "vmem": (Space.VMEM, self.config.vmem_words // width)}
+    tiles = {"vregs": (Space.VREG, Config.VREGS), "psums": (Space.PSUM, Config.PSUMS),
+             "vmem": (Space.VMEM, self.config.vmem_words // width)}
     arrays = {"sregs": sregs}
     for name, (space, count) in tiles.items():
       arrays[name] = np.empty((count, width), np.uint32)

@@ -46,7 +46,8 @@ class Chip(wiring.Component):
     wiring.connect(m, wiring.flipped(self.csr), csr.port)
     for port in HBM_PORTS:
       wiring.connect(m, wiring.flipped(getattr(self, port)), getattr(core, port))
-    for name in ("launch", "invalidate", "program", "entry", "limit", "window_request", "window_space", "window_index", "counter", "scalar"):
+    for name in ("launch", "invalidate", "program", "entry", "limit", "window_request", "window_space", "window_index", "counter",
+                 "scalar"):
       m.d.comb += getattr(core, name).eq(getattr(csr, name))
     for name in ("window_tile", "window_busy", "counter_value", "scalar_value", "busy", "cycles"):
       m.d.comb += getattr(csr, name).eq(getattr(core, name))

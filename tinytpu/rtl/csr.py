@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from ..config import Config
 from ..isa.counters import COUNTERS
-from .issue import fault_record
 from .interfaces import scalar_result, tile_bits
+from .issue import fault_record
 from .select import tree
 from .window import Space
 
@@ -47,7 +47,7 @@ class Status(IntEnum):
 
 def window_select(space: Space, index: int) -> int:
   """The value to write to WINDOW for tile `index` of `space`."""
-  return space.value << 28 | index
+  return space << 28 | index
 
 
 def csr_port() -> Signature:
@@ -90,9 +90,9 @@ class CsrBlock(wiring.Component):
     in_scalars = (word >= at(Csr.SREG)) & (word < at(Csr.SREG) + Config.SREGS)
     in_window = (word >= at(Csr.WINDOW_DATA)) & (word < at(Csr.WINDOW_DATA) + self.config.width)
     m.d.comb += [
-      self.launch.eq(write & (word == at(Csr.GO))), self.invalidate.eq(write & (word == at(Csr.INVALIDATE))),
+      self.launch.eq(write & (word == at(Csr.GO)) & ~self.window_busy), self.invalidate.eq(write & (word == at(Csr.INVALIDATE))),
       self.window_request.eq(write & (word == at(Csr.WINDOW)) & ~self.window_busy),
-      self.window_index.eq(wdata), self.window_space.eq(wdata[28:30]),
+      self.window_index.eq(wdata), self.window_space.eq(wdata[28:]),
       self.counter.eq(word[1:] - (at(Csr.COUNTER) >> 1)), self.scalar.eq(word - at(Csr.SREG)),
       self.scalar_write.valid.eq(write & in_scalars), self.scalar_write.reg.eq(self.scalar), self.scalar_write.data.eq(wdata)]
     for register, target in ((Csr.PROGRAM, self.program), (Csr.ENTRY, self.entry), (Csr.LIMIT_LO, self.limit[:32]),

@@ -154,7 +154,7 @@ class Decode(wiring.Component):
       m.d.comb += [op.valid.eq(Cat(here).any()), op.word.eq(word), Value.cast(op.control).eq(control)]
       illegal += [a & b for a, b in combinations(here, 2)]
     for file in ("v", "s"):
-      writers = [slot for slot in SLOTS if any(op.slot == slot and any(w.file == file for w in table.writes(op)) for op in table.OPS.values())]
+      writers = [slot for slot in SLOTS if used(slot, f"write_{file}")]
       for a, b in combinations((operations[slot] for slot in writers), 2):
         both = a.valid & b.valid & a.control[f"write_{file}"] & b.control[f"write_{file}"]
         illegal.append(both & (field(a.word, enc.D) == field(b.word, enc.D)))

@@ -1,8 +1,10 @@
 """The host's window: fetches one tile of machine state while no program runs."""
 from __future__ import annotations
 
+from enum import IntEnum
+
 from amaranth.hdl import Module, Signal
-from amaranth.lib import enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
@@ -11,7 +13,7 @@ from .interfaces import tile_bits, vector_result, vmem_dma_port
 __all__ = ["Space", "Window"]
 
 
-class Space(enum.Enum, shape=2):
+class Space(IntEnum):
   """What the window looks at: vector registers, PSUM buckets, or VMEM in tiles of `Config.width` words."""
   VREG = 0
   PSUM = 1
