@@ -1,6 +1,9 @@
 """Everything here runs on the device, by name only; nothing may fall back to the host."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -32,3 +35,15 @@ def rng() -> np.random.Generator:
 def floats(rng: np.random.Generator) -> Callable[..., np.ndarray]:
   """Normal float32 arrays of a shape."""
   return lambda *shape: rng.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture
+def script() -> Callable[..., str]:
+  """Run a script in a fresh interpreter with DEV=TINYTPU and environment variables; returns what it printed. It must
+  import tinytpu.boot, which stands for the .pth file of an installed package."""
+  def run(code: str, **env: str) -> str:
+    environment = {**os.environ, "DEV": DEVICE, "CACHELEVEL": "0", **env}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+  return run

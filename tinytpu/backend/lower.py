@@ -14,7 +14,7 @@ from .matrix import Matrix
 from .memory import Memory, local_bytes
 from .values import Values
 
-MAX_WAVES = 8
+MAX_WAVES = 64
 """Waves of one group that may be unrolled; more work items per group are refused."""
 _SKIP = (Ops.CONST, Ops.SINK, Ops.NOOP, Ops.GROUP, Ops.AFTER, Ops.SPECIAL, Ops.PARAM,
          Ops.BARRIER)  # waves go in lock-step and memory keeps its order: barriers need no code

@@ -1,0 +1,99 @@
+"""The device as a user meets it: by name, with clear errors, simulated time, and nothing left behind."""
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from tinygrad import Device, Tensor, dtypes
+from tinygrad.helpers import Context, Target
+
+from tinytpu.backend.errors import UnsupportedError
+from tinytpu.backend.renderer import TinyTPURenderer
+from tinytpu.backend.stats import stats
+
+
+def test_unsupported_dtype_is_named():
+  with pytest.raises(UnsupportedError, match=r"double.*in kernel E_"):
+    (Tensor(np.ones(4)) * 2).numpy()
+
+
+def test_kernels_report_simulated_time(floats):
+  (Tensor(floats(64)) + 1).realize()
+  assert stats.launches == 1 and stats.runs[0].kernel.startswith("E_")
+  assert stats.runs[0].cycles == stats.cycles > 30
+  assert stats.counters["groups"] > 0 and stats.counters["hbm_lines"] >= 8
+
+
+def test_a_fault_names_kernel_and_cause(floats):
+  device = Device["TINYTPU"]
+  from tinygrad.device import TinyELF
+
+  from tinytpu.asm import assemble
+  program = device.runtime(TinyELF(assemble(".kernel oops\ntrap 7").to_bytes(), "oops", Target("TINYTPU"), ()))
+  with pytest.raises(RuntimeError, match="kernel oops on TINYTPU stopped: TRAP"):
+    program()
+  hang = device.runtime(TinyELF(assemble(".kernel hang\nagain: jmp again").to_bytes(), "hang", Target("TINYTPU"), ()))
+  with pytest.raises(RuntimeError, match="hang on TINYTPU stopped: WATCHDOG"):
+    hang(timeout=1)
+  np.testing.assert_array_equal((Tensor(np.arange(5, dtype=np.int32)) + 1).numpy(), np.arange(5) + 1)  # the device goes on
+
+
+def test_code_memory_is_reused_safely():
+  from tinygrad.device import TinyELF
+
+  from tinytpu.asm import assemble
+  device = Device["TINYTPU"]
+  out = device.allocator.alloc(64)
+  for value in range(40):
+    text = f".kernel k\n.arg 0 buf 0\nvmov v1, {value}\nhst.w v1, [s32 + s0]\nhalt"
+    program = device.runtime(TinyELF(assemble(text).to_bytes(), "k", Target("TINYTPU"), ((None, 0, dtypes.int, (16,)),)))
+    program(out)
+    assert device.engine.hbm[out.address] == value
+    del program
+  device.allocator.free(out, 64)
+
+
+def test_memory_comes_back(floats):
+  device = Device["TINYTPU"]
+  def use() -> None:
+    t = (Tensor(floats(100, 100)) @ Tensor(floats(100, 100))).realize()
+    assert t.shape == (100, 100)
+  use()
+  before = sum(b - a for a, b in device.heap.free_ranges)
+  for _ in range(3):
+    use()
+  assert sum(b - a for a, b in device.heap.free_ranges) == before
+
+
+def test_renderer_survives_pickling():
+  renderer = pickle.loads(pickle.dumps(TinyTPURenderer(Target("TINYTPU", arch="4x4"))))
+  assert renderer.config.name == "4x4" and renderer.tensor_cores
+
+
+def test_unknown_preset_lists_those_that_exist():
+  from tinytpu.config import ConfigError
+  with pytest.raises(ConfigError, match="presets: 4x4"):
+    TinyTPURenderer(Target("TINYTPU", arch="5x5"))
+
+
+def test_device_is_found_without_import_cost(script):
+  out = script("import sys, tinytpu.boot\nassert not any(m.startswith(('tinygrad', 'numpy', 'numba')) for m in sys.modules), sorted(sys.modules)\n"
+            "import importlib; print('ok')")
+  assert out.strip() == "ok"
+
+
+def test_preset_by_name_and_debug_output(script):
+  out = script("import tinytpu.boot\nfrom tinygrad import Tensor\nprint((Tensor([1, 2, 3]) * 2).tolist())", DEV="TINYTPU::4x4", DEBUG="2")
+  assert "[2, 4, 6]" in out and "*** TINYTPU" in out
+
+
+def test_compile_workers(script):
+  out = script("import tinytpu.boot\nfrom tinygrad import Tensor\nprint(Tensor.rand(3, 3).softmax().sum().item())", PARALLEL="2")
+  assert abs(float(out) - 3) < 1e-4
+
+
+def test_named_device_beside_another_default(floats):
+  a = floats(20)
+  with Context(DEV="PYTHON"):
+    np.testing.assert_array_equal((Tensor(a, device="TINYTPU") * 3).numpy(), a * np.float32(3))
