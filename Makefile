@@ -10,7 +10,7 @@ STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha25
 .PHONY: demo test docs clean
 
 demo: $(STAMP)
-	$(BIN)/tinytpu demo
+	$(BIN)/tinytpu demo --engine both
 
 test: $(STAMP)
 	$(BIN)/ruff check .

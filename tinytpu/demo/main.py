@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..config import Config
+from ..config import preset as by_name
 from ..isa import timing
 from . import digits
 from .worker import Inference, decode
@@ -35,12 +36,13 @@ def main(kinds: tuple[str, ...] = ("iss",), preset: str = "4x4", count: int = di
     raise DemoError(f"there are {digits.HELD_OUT} held-out digits: count must be 1 to {digits.HELD_OUT}, not {count}")
   _, held_out = digits.load()
   expected = digits.reference_logits(held_out.images[:count], digits.weights())
-  runs = _run(kinds, preset, count, console)
+  config = by_name(preset)
+  runs = _run(kinds, config, count, console)
   first = next(iter(runs.values()))
   _show_digits(console, held_out.images[:count], held_out.labels[:count], np.argmax(first.logits, axis=1))
   problems = []
   for kind, run in runs.items():
-    problems += _report(console, kind, run, expected, held_out.labels[:count])
+    problems += _report(console, config, kind, run, expected, held_out.labels[:count])
   if len(runs) > 1:
     problems += _compare(console, runs)
   if problems:
@@ -48,18 +50,20 @@ def main(kinds: tuple[str, ...] = ("iss",), preset: str = "4x4", count: int = di
 
 
 # -- running ------------------------------------------------------------------------------------------
-def _run(kinds: tuple[str, ...], preset: str, count: int, console: Console) -> dict[str, Inference]:
+def _run(kinds: tuple[str, ...], config: Config, count: int, console: Console) -> dict[str, Inference]:
   if "rtl" in kinds:
-    _build_rtl(preset, console)
+    _build_rtl(config, console)
   prefix = {"iss": "TINYTPU", "rtl": "RTL+TINYTPU"}
   started = time.perf_counter()
-  workers = {kind: subprocess.Popen([sys.executable, "-m", f"{__package__}.worker", str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                    text=True, env={**os.environ, "DEV": f"{prefix[kind]}::{preset}"}) for kind in kinds}
+  command = [sys.executable, "-m", f"{__package__}.worker", str(count)]
+  workers = {kind: subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    env={**os.environ, "DEV": f"{prefix[kind]}::{config.name}"}) for kind in kinds}
   runs = {}
   with console.status("") as status:
     for kind, worker in workers.items():
       while True:
-        status.update(f"{count} digits on {' and '.join(kinds)}: {time.perf_counter() - started:.0f} s (the first run compiles the simulator)")
+        elapsed = time.perf_counter() - started
+        status.update(f"{count} digits on {' and '.join(kinds)}: {elapsed:.0f} s (the first run compiles the simulator)")
         try:
           out, err = worker.communicate(timeout=0.5)
           break
@@ -71,27 +75,28 @@ def _run(kinds: tuple[str, ...], preset: str, count: int, console: Console) -> d
   return runs
 
 
-def _build_rtl(preset: str, console: Console) -> None:
-  from ..config import preset as by_name
+def _build_rtl(config: Config, console: Console) -> None:
   from ..machine import open_engine
   with console.status("building the RTL simulation") as status:
-    open_engine(by_name(preset), "rtl", progress=lambda line: status.update(f"building the RTL simulation: {line}")).close()
+    open_engine(config, "rtl", progress=lambda line: status.update(f"building the RTL simulation: {line}")).close()
 
 
 # -- checking and showing -----------------------------------------------------------------------------
-def _report(console: Console, kind: str, run: Inference, expected: np.ndarray, labels: np.ndarray) -> list[str]:
+def _report(console: Console, config: Config, kind: str, run: Inference, expected: np.ndarray, labels: np.ndarray) -> list[str]:
   logits = np.array(run.logits)
   predicted = logits.argmax(axis=1)
   difference = float(np.abs(logits - expected).max() / np.abs(expected).max())
   differing = int((predicted != expected.argmax(axis=1)).sum())
   steps, vector = run.total("mxu_steps"), run.total("slot_V")
-  table = Table(title=f"TinyTPU, {'simulator (ISS)' if kind == 'iss' else 'Verilated hardware (RTL)'}", show_header=False, title_justify="left")
+  title = f"TinyTPU {config.name}, {'simulator (ISS)' if kind == 'iss' else 'Verilated hardware (RTL)'}"
+  table = Table(title=title, show_header=False, title_justify="left")
   table.add_column(style="bold")
   table.add_column()
+  right, numpys = np.mean(predicted == labels), np.mean(expected.argmax(axis=1) == labels)
   rows = {
-    "accuracy": f"{np.mean(predicted == labels):.2%} of {len(labels)} held-out digits (numpy: {np.mean(expected.argmax(axis=1) == labels):.2%})",
-    "agreement with numpy": f"{len(labels) - differing} of {len(labels)} classes equal; largest logit difference {difference:.1e}, relative",
-    "cycles": f"{run.cycles:,} ({run.cycles / Config().clock_hz * 1e6:,.0f} µs at {Config().clock_hz / 1e9:g} GHz), "
+    "accuracy": f"{right:.2%} of {len(labels)} held-out digits (numpy: {numpys:.2%})",
+    "agreement with numpy": f"{len(labels) - differing} of {len(labels)} classes equal; largest relative logit difference {difference:.1e}",
+    "cycles": f"{run.cycles:,} ({run.cycles / config.clock_hz * 1e6:,.0f} µs at {config.clock_hz / 1e9:g} GHz), "
               f"{run.cycles / len(labels):,.0f} a digit",
     "matrix unit": f"{steps * timing.MM_II / run.cycles:.1%} busy, {steps:,} matrix steps",
     "vector unit": f"{vector / run.cycles:.1%} busy, {vector:,} operations",
@@ -112,8 +117,10 @@ def _report(console: Console, kind: str, run: Inference, expected: np.ndarray, l
 def _compare(console: Console, runs: dict[str, Inference]) -> list[str]:
   (one, a), (other, b) = runs.items()
   problems = []
-  for what, left, right in (("memory and registers", a.memory, b.memory), ("cycles of every kernel", [k.cycles for k in a.kernels],
-                            [k.cycles for k in b.kernels]), ("event counters", [k.counters for k in a.kernels], [k.counters for k in b.kernels])):
+  for what, left, right in (
+      ("memory and registers", a.memory, b.memory),
+      ("cycles of every kernel", [k.cycles for k in a.kernels], [k.cycles for k in b.kernels]),
+      ("event counters", [k.counters for k in a.kernels], [k.counters for k in b.kernels])):
     same = left == right
     console.print(f"[bold]{one} and {other}[/]: {what} {'[green]identical[/]' if same else '[red]differ[/]'}")
     if not same:

@@ -18,7 +18,8 @@ def train(seed: int = 1) -> dict[str, np.ndarray]:
   """Trained float32 parameters w1 (64, 32), b1 (32,), w2 (32, 10), b2 (10,)."""
   rng = np.random.default_rng(seed)
   data, _ = load()
-  p = {"w1": rng.normal(0, np.sqrt(2 / 64), (64, 32)), "b1": np.zeros(32), "w2": rng.normal(0, np.sqrt(2 / 32), (32, 10)), "b2": np.zeros(10)}
+  p = {"w1": rng.normal(0, np.sqrt(2 / 64), (64, 32)), "b1": np.zeros(32),
+       "w2": rng.normal(0, np.sqrt(2 / 32), (32, 10)), "b2": np.zeros(10)}
   mean, var = ({k: np.zeros_like(v) for k, v in p.items()} for _ in range(2))
   step = 0
   for _ in range(EPOCHS):
@@ -43,7 +44,7 @@ def train(seed: int = 1) -> dict[str, np.ndarray]:
 if __name__ == "__main__":
   trained = train()
   path = Path(__file__).with_name(WEIGHTS)
-  np.savez(path, **trained)
+  np.savez(path, w1=trained["w1"], b1=trained["b1"], w2=trained["w2"], b2=trained["b2"])
   for name, split in zip(("training", "held-out"), load(), strict=True):
     print(f"{name}: {np.mean(reference_logits(split.images, trained).argmax(1) == split.labels):.2%} of {len(split.labels)} right")
   print(f"wrote {path}")
