@@ -145,6 +145,8 @@ def random_operation(rng: np.random.Generator, config: Config, prefix: str, size
   r, c2 = int(rng.choice(strides)), int(rng.choice(strides))
   span = int(rng.choice([4, n, 8 * n, room // 2]))
   index = rng.integers(0, span, n).astype(np.uint32) if rng.random() < 0.8 else rng.integers(-n, n, n).astype(np.int32).view(np.uint32)
+  if rng.random() < 0.2:  # elements whose addresses differ in one bit, whichever
+    index = rng.choice([0, *(1 << k for k in range(room.bit_length() - 1))], n).astype(np.uint32)
   start = int(rng.integers(0, room) if rng.random() < 0.1 else rng.integers(room // 4, room // 2)) * mtype.bytes
   if rng.random() < 0.04:
     start += int(rng.integers(1, 4))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -165,6 +166,18 @@ def test_bounds_do_not_wrap(engine: tuple[UnitSim, bool], transfer: Transfer, in
   assert transfer.fault(CONFIG) == (Fault.DMA_BOUNDS, info)
   bench = Bench(engine[1], np.random.default_rng(0), 20)
   bench.put(0, transfer)
+  bench.run(engine[0])
+
+
+def test_first_misaligned_operand_is_recorded(engine: tuple[UnitSim, bool]) -> None:
+  """All pairs: HBM address before HBM pitch before VMEM address before VMEM pitch before length, alignment before bounds."""
+  bench, fields = Bench(engine[1], np.random.default_rng(0), 100), ("hbm", "hbm_pitch", "vmem", "vmem_pitch", "nbytes")
+  for t, (first, second) in enumerate(combinations(fields, 2)):
+    transfer = Transfer(0, 64, CONFIG.vmem_bytes, 64, 64, 2)
+    setattr(transfer, first, 4 * t + 1)
+    setattr(transfer, second, 4 * t + 2)
+    assert transfer.fault(CONFIG) == (Fault.DMA_ALIGN, 4 * t + 1)
+    bench.put(3 * t, transfer)
   bench.run(engine[0])
 
 

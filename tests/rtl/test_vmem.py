@@ -118,7 +118,7 @@ def test_random_groups(sim: UnitSim, seed: int, dma: bool) -> None:
   foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith("vst")]
   begin = bench.now
   counts = {"load": 0, "store": 0, "fault": 0, "conflict": 0}
-  while bench.now < bench.cycles - CONFIG.vmem_words // WIDTH - 2 * WIDTH - 4:
+  while bench.now < bench.cycles - CONFIG.vmem_words // WIDTH - 4 * WIDTH - 4:
     load = random_operation(rng, CONFIG, "vld", size) if rng.random() < 0.6 else None
     store = random_operation(rng, CONFIG, "vst", size) if rng.random() < 0.5 else None
     upper = [op for op in (load, store) if op and not op.fault(CONFIG, CONFIG.vmem_bytes) and op.fault(CONFIG, size)]
