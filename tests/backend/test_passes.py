@@ -51,8 +51,8 @@ def test_heap_says_what_is_wrong():
 
 @pytest.mark.parametrize("offsets, active, form", [
   (np.arange(16) + 5, 16, ""), (np.arange(16) // 4 * 20 + np.arange(16) % 4, 16, "2"), (np.zeros(16, int), 16, "2"),
-  (np.arange(16) * 3, 16, "2"), (np.arange(16) ** 2, 16, "x"), (np.minimum(np.arange(16), 12), 13, ""), (np.minimum(np.arange(16), 12) * 2, 13, "2"),
-  (-np.arange(16), 16, "2")])
+  (np.arange(16) * 3, 16, "2"), (np.arange(16) ** 2, 16, "x"), (np.minimum(np.arange(16), 12), 13, ""),
+  (np.minimum(np.arange(16), 12) * 2, 13, "2"), (-np.arange(16), 16, "2")])
 def test_pattern_addresses_what_was_asked(offsets, active, form):
   p = pattern(CONFIG, offsets.astype(np.int64), active)
   assert p.form == form
@@ -127,8 +127,8 @@ def test_loops_deeper_than_the_hardware_stack():
 
 def test_a_loop_of_no_passes_is_skipped():
   acc, count, counter = Reg("v"), Reg("s"), Reg("s")
-  items = [inst("vmov", acc, 7), inst("sadd", count, S0, 0), inst("sadd", counter, S0, 0), Loop([inst("vadd", acc, acc, 1)], count, counter),
-           store(acc, 0), inst("halt", None)]
+  items = [inst("vmov", acc, 7), inst("sadd", count, S0, 0), inst("sadd", counter, S0, 0),
+           Loop([inst("vadd", acc, acc, 1)], count, counter), store(acc, 0), inst("halt", None)]
   assert run(items)[:16].tolist() == [7] * 16
 
 

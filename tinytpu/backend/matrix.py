@@ -28,7 +28,7 @@ class Matrix:
     self.values, self.b, self.accumulators, self.waves = values, builder, accumulators, waves
     self.users = Counter(s for u in uops for s in u.src)
     self.feeds = {id(c) for u in uops if u.op is Ops.WMMA and (c := self._source(u)) is not None}
-    self.free = Config.PSUMS - 1  # one stays free for sums that are moved in and out
+    self.spare = True
     self._choose(uops)
 
   def _source(self, wmma: UOp) -> UOp | None:
@@ -42,6 +42,8 @@ class Matrix:
 
   def _choose(self, uops: list[UOp]) -> None:
     """Elements that live in PSUM: those that a WMMA alone reads in the loop in which its result is stored back to them."""
+    keys: dict[Key, None] = {}
+    others = False
     for u in uops:
       if u.op is not Ops.WMMA:
         continue
@@ -49,11 +51,14 @@ class Matrix:
       while (c := self._source(first)) is not None and c.op is Ops.WMMA:
         first = c
       if c is None or c.src[0].src[0].addrspace is not AddrSpace.REG:
+        others = True
         continue
-      key: Key = self.accumulators.key(c.src[0])
-      if key not in self.accumulators.buckets and self.free >= self.waves:
-        self.accumulators.buckets.add(key)
-        self.free -= self.waves
+      keys[self.accumulators.key(c.src[0])] = None
+    room = Config.PSUMS // self.waves
+    if others or len(keys) > room:
+      room = (Config.PSUMS - 2 * self.waves) // self.waves  # some stay free for sums that are moved in and out
+    self.accumulators.buckets.update(list(keys)[:max(0, room)])
+    self.spare = room * self.waves < Config.PSUMS
 
   def wmma(self, u: UOp) -> tuple[Val, ...]:
     """The matrix steps of a WMMA; one element per work item."""
@@ -82,7 +87,7 @@ class Matrix:
         self._step(steps[0], bucket, pair, w)
       regs.append(bucket)
     out = Val("p", tuple(regs), depth=self.b.depth)
-    return (out if resident or id(u) in self.feeds and self.free > 0 else self.b.to_vector(out),)
+    return (out if resident or id(u) in self.feeds and self.spare else self.b.to_vector(out),)
 
   def _step(self, name: str, bucket: Reg, pair: tuple[Val, Val], wave: int) -> None:
     self.b.emit(inst(name, bucket, *(self.b.to_vector(v).at(wave) for v in pair)))

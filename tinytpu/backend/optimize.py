@@ -19,6 +19,8 @@ from ..config import Config
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
+MAX_TILES = 8
+"""Bound on the tiles of C that are upcast along M or N."""
 MAX_LOADS = 8
 """Kernels with more loads than this in their body are not upcast any further: they hide latency by themselves."""
 
@@ -69,16 +71,19 @@ def _matrix(k: Scheduler, config: Config) -> Scheduler | None:
       rngs = tk.apply_opt(Opt(OptOps.TC, axis, (-1, 2, USE_TC.value)))
     except KernelOptError:
       continue
-    room = Config.PSUMS - 1
-    for dim in (1, 0):  # M, then N: their tiles share the other operand's loads
-      size = rngs[dim].src[0]
-      limit = min(4, room)
-      amount = next((d for d in range(limit, 1, -1) if size.divides(d) is not None), 1)
-      if amount > 1:
-        rngs[dim] = tk.apply_opt(Opt(OptOps.UPCAST, tk.rngs.index(rngs[dim]), amount))[0]
-        room //= amount
+    _block(tk, rngs)
     return tk
   return None
+
+
+def _block(k: Scheduler, rngs: list[UOp]) -> None:
+  """Block a matrix product: as many tiles of C as there are accumulators, so that each loaded tile is used several times. K is left
+  to `pipeline`, which keeps the order of the sum. rngs: what is left of N, M, K."""
+  n, m = ([d for d in range(1, MAX_TILES + 1) if rngs[i].src[0].divides(d) is not None] for i in (0, 1))
+  tiles_m, tiles_n = max(((a, b) for a in m for b in n if a * b <= Config.PSUMS), key=lambda ab: (ab[0] * ab[1], -sum(ab)))
+  for dim, amount in ((1, tiles_m), (0, tiles_n)):
+    if amount > 1:
+      k.apply_opt(Opt(OptOps.UPCAST, k.rngs.index(rngs[dim]), amount))
 
 
 # -- lanes --------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ..config import Config, preset
 from . import optimize
 from .ir import flatten
 from .lower import Lowering
+from .pipeline import pipeline
 from .regalloc import allocate, spill_bytes
 from .rewrite import REWRITTEN_OPS, final_rewrites
 from .schedule import schedule
@@ -72,7 +73,7 @@ class TinyTPURenderer(Renderer):
     """
     local_base = spill_bytes(self.config)
     program = Lowering(self.config, uops, local_base).run()
-    code = flatten(program.items, Config.LOOP_DEPTH)
+    code = flatten(pipeline(program.items), Config.LOOP_DEPTH)
     code = allocate(code, self.config, program.kernel, len(program.args))
     top = local_base + program.local_bytes if program.local_bytes else 0
     return render(program.kernel, program.args, top, schedule(code, self.config), self.config)
