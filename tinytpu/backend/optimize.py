@@ -21,8 +21,10 @@ MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
 MAX_TILES = 8
 """Bound on the tiles of C that are upcast along M or N."""
-MAX_LOADS = 8
-"""Kernels with more loads than this in their body are not upcast any further: they hide latency by themselves."""
+MAX_LOADS = 16
+"""Loads in a kernel's body that unrolling and upcasting aim for: they overlap, more would only make the program longer."""
+MAX_WASTE = 0.1
+"""Share of idle work that padding an axis beyond a whole wave may add, for the sake of upcasting it."""
 
 
 def install() -> None:
@@ -126,8 +128,9 @@ def _fill_lanes(k: Scheduler, config: Config) -> None:
     size = _size(rng) or 1
     axis = k.rngs.index(rng)
     if size > room and size % room:  # not a whole number of waves
-      padded = -(-size // room) * room
-      if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, room):
+      unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
+      padded = -(-size // unit) * unit
+      if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, unit):
         size, axis = padded, next(i for i, r in enumerate(k.rngs) if r.arg == rng.arg)
     amount = _divisor(size, room)
     if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
@@ -147,21 +150,30 @@ def _group(k: Scheduler, config: Config, outputs: Iterable[UOp], reduces: list[U
 
 # -- overlap ------------------------------------------------------------------------------------------
 def _loads(k: Scheduler) -> int:
-  return len(k.bufs)
+  """Loads in the kernel's body."""
+  stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
+  return max(1, sum(b not in stored for b in k.bufs))
 
 
 def _overlap(k: Scheduler) -> None:
-  """Unroll a short or divisible reduction, and upcast an output axis, so that several loads are under way at once."""
+  """Unroll a reduction and upcast an output axis, so that several loads are under way at once. A little of the first, then the second
+  (sums that do not wait for each other), and the rest of the room to the first again."""
   body = _loads(k)
-  if k.unrollable_dims and not k.group_for_reduces:
-    last = len(k.unrollable_dims) - 1
-    size = k.full_shape[k.unrollable_dims[last]]
-    amount = size if size <= 8 else _divisor(size, 4)
-    if amount > 1 and body * amount <= 2 * MAX_LOADS and _try(k, OptOps.UNROLL, last, 0 if amount == size else amount):
-      body *= amount
-  if body > MAX_LOADS:
-    return
+  body *= _unroll(k, min(4, MAX_LOADS // body))
+  most = min(8, MAX_LOADS // body)
   for rng in sorted((r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None), key=lambda r: _side_by_side(k, r), reverse=True):
-    amount = _divisor(_size(rng) or 1, 4)
+    amount = _divisor(_size(rng) or 1, most)
     if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):
-      return
+      body *= amount
+      break
+  _unroll(k, MAX_LOADS // body)
+
+
+def _unroll(k: Scheduler, most: int) -> int:
+  """Unroll the innermost reduction loop by at most `most`; returns by how much."""
+  axes = [i for i, axis in enumerate(k.unrollable_dims) if k.axis_types[axis] is AxisType.REDUCE]
+  if not axes or most < 2:
+    return 1
+  size = k.full_shape[k.unrollable_dims[axes[-1]]]
+  amount = _divisor(size, most)
+  return amount if amount > 1 and _try(k, OptOps.UNROLL, axes[-1], 0 if amount == size else amount) else 1
