@@ -174,3 +174,5 @@ UNARY: dict[str, Reference] = {
   "vfrcp": lambda a: bits(np.float32(1) / f(a)),
   "vfsqrt": lambda a: bits(np.sqrt(f(a))),
 }
+TRANSCENDENTAL: dict[str, Reference] = {"vfexp2": np.exp2, "vflog2": np.log2, "vfsin": np.sin, "vfcos": np.cos}
+"""Of float64 arguments: the operations are not rounded to the nearest, so they are compared within an error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.iss.reference import FLOAT, INTEGER, INTEGERS, SPECIALS, UNARY, pairs, random_words
+from tests.iss.reference import FLOAT, INTEGER, INTEGERS, NAN, SPECIALS, TRANSCENDENTAL, UNARY, pairs, random_words
 from tests.iss.support import IMM, SREG, VREG, W
 from tinytpu.isa.instruction import ins
 from tinytpu.isa.table import OPS
@@ -22,7 +22,8 @@ def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> No
 
 
 def test_every_operation_has_a_test():
-  assert {"v" + n for n in INTEGER} | FLOAT.keys() | UNARY.keys() | OTHER_V == {op.name for op in OPS.values() if op.slot == "V"}
+  tested = {"v" + n for n in INTEGER} | FLOAT.keys() | UNARY.keys() | TRANSCENDENTAL.keys() | OTHER_V
+  assert tested == {op.name for op in OPS.values() if op.slot == "V"}
   assert {"s" + n for n in INTEGER} | OTHER_S == {op.name for op in OPS.values() if op.slot == "S"}
 
 
@@ -52,6 +53,24 @@ def test_unary(iss, name):
   with np.errstate(all="ignore"):
     expected = UNARY[name](a)
   check(iss.lanes(name, a), expected, a)
+
+
+@pytest.mark.parametrize("name", TRANSCENDENTAL)
+def test_transcendental(iss, name):
+  """Within one unit in the last place of double precision, specials exactly; tests/isa has the bounds, and the large arguments."""
+  rng = np.random.default_rng(6)
+  low, high = {"vfexp2": (-160, 140), "vflog2": (0, 1e6)}.get(name, (-1e4, 1e4))
+  a = np.concatenate([SPECIALS, rng.uniform(low, high, MILLION).astype(np.float32).view(np.uint32)])
+  with np.errstate(all="ignore"):
+    exact = TRANSCENDENTAL[name](a.view(np.float32).astype(np.float64))
+    nearest = exact.astype(np.float32)
+    got = iss.lanes(name, a)
+    special = ~np.isfinite(nearest) | (exact == 0)
+    expected = np.where(special, np.where(np.isnan(nearest), NAN, nearest.view(np.uint32)), got)
+    error = np.abs(got.view(np.float32) - exact) / np.spacing(np.abs(nearest)).astype(np.float64)
+  check(got, expected, a)
+  large = np.isin(name, ("vfsin", "vfcos")) & (np.abs(a.view(np.float32)) > 1e15)  # double precision does not reduce them better
+  assert (~special & ~large).sum() > MILLION // 2 and error[~special & ~large].max() < 1
 
 
 def test_products_are_rounded_before_sums(iss):

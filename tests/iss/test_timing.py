@@ -10,7 +10,7 @@ import pytest
 from tests.iss.support import CONFIG, DATA, SREG, VREG, Machine, W
 from tinytpu.isa.counters import COUNTERS
 from tinytpu.isa.instruction import Instr, Label, ins
-from tinytpu.isa.timing import ALU, DIV, FLOAT, HBM_ISSUE, IMUL, LOAD, MM, MM_II, PPOP, SCALAR, SMUL, X2S, XLU, refill
+from tinytpu.isa.timing import ALU, DIV, FLOAT, HBM_ISSUE, IMUL, LOAD, MM, MM_II, PPOP, SCALAR, SMUL, TRANS, TRANS_II, X2S, XLU, refill
 
 LATENCY = CONFIG.hbm_latency
 LINE = CONFIG.line_bytes
@@ -43,6 +43,7 @@ def test_one_group_per_cycle_from_cycle_1(iss):
     (ins("vfadd", d=1, a=2), ins("vadd", d=3, a=4, bkind=VREG, b=1), FLOAT),
     (ins("vi2f", d=1, a=2), ins("vsel", d=3, a=4, c=1), FLOAT),
     (ins("vdiv", d=1, a=2), ins("vst", d=1, a=0), DIV),
+    (ins("vfsin", d=1, a=2), ins("vfadd", d=3, a=1), TRANS),
     (ins("xtr", d=1, a=2), ins("vadd", d=3, a=1), XLU),
     (ins("vld", d=1, a=0), ins("xperm", d=3, a=4, b=1), LOAD + 1),
     (ins("ppop", d=1, a=2), ins("vld", d=3, a=0, masked=True, c=1), PPOP),
@@ -102,6 +103,16 @@ def test_dividers(iss):
   assert issue(iss, [[ins("vdiv", d=1, a=9)], [ins("vfsqrt", d=2, a=9)]]) == [1, 1 + DIV]
   iss.warm([[ins("vdiv", d=1, a=9), ins("sdiv", d=1, a=5)], [ins("srem", d=2, a=5)], [ins("scyc", d=3)], [ins("halt")]])
   assert iss.state("sregs")[3] == 1 + DIV + 1
+
+
+def test_transcendental_pipelines(iss):
+  operation = [ins("vfexp2", d=1, a=9)]
+  assert issue(iss, [operation, [ins("vfcos", d=2, a=9)], [ins("vflog2", d=3, a=9)]]) == [1, 1 + TRANS_II, 1 + 2 * TRANS_II]
+  assert issue(iss, [operation, [ins("vfadd", d=2, a=9)], [ins("vdiv", d=3, a=9)]]) == [1, 2, 3]
+  waiting = [[ins("nop")]] * (TRANS - FLOAT - 1)
+  assert issue(iss, [operation, *waiting, [ins("vfadd", d=2, a=9)]])[-1] == 1 + TRANS - FLOAT + 1  # both due in 1 + TRANS
+  assert iss.warm([operation, [ins("halt")]]).cycles == 1 + TRANS
+  assert iss.warm([operation, [ins("halt")]]).counters["div_ops"] == 0
 
 
 def test_matrix_steps_chain(iss):

@@ -135,6 +135,7 @@ LATENCY = {  # one operation of each latency that writes v1 (or s1), and a group
   "IMUL": (ins("vmul", d=1, a=2, imm=1), ins("vmov", d=3, bkind=V, b=1)),
   "FLOAT": (ins("vfadd", d=1, a=2, imm=1), ins("vsel", d=3, a=2, imm=0, c=1)),
   "DIV": (ins("vdiv", d=1, a=2, imm=1), ins("xtr", d=3, a=1)),
+  "TRANS": (ins("vfsin", d=1, a=2), ins("xtr", d=3, a=1)),
   "XLU": (ins("xrot", d=1, a=2, imm=1), ins("xperm", d=3, a=4, b=1)),
   "PPOP": (ins("ppop", d=1, a=2), ins("vadd", d=3, a=1, imm=0)),
   "X2S": (ins("xtos", d=1, a=2, imm=1), ins("vmov", d=3, bkind=S, b=1)),
@@ -148,7 +149,7 @@ def test_latency_seen_by_a_reader(engine, name):
   assert gap(engine, [producer], [reader]) == getattr(timing, name)
 
 
-@pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "XLU", "PPOP"])
+@pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP"])
 def test_latency_seen_by_a_writer(engine, name):
   assert gap(engine, [LATENCY[name][0]], [ins("xtr", d=1, a=9)]) == getattr(timing, name)
 
@@ -174,6 +175,15 @@ def test_dividers(engine):
   assert gap(engine, divide, [ins("vfadd", d=2, a=9, imm=3)]) == 1
   run(engine, [[ins("sdiv", d=1, a=9, imm=3)], [ins("srem", d=2, a=9, imm=3)], [ins("scyc", d=3)], HALT])
   assert engine.state()["sregs"][3] == COLD + timing.DIV + 1
+
+
+def test_transcendental_pipelines(engine):
+  operation = [ins("vfexp2", d=1, a=9)]
+  assert gap(engine, operation, [ins("vfcos", d=2, a=9)]) == timing.TRANS_II
+  assert gap(engine, operation, [ins("vfcos", d=2, a=9)], [ins("vflog2", d=3, a=9)]) == 2 * timing.TRANS_II
+  assert gap(engine, operation, [ins("vfadd", d=2, a=9, imm=3)]) == 1
+  waiting = [[ins("nop")]] * (timing.TRANS - timing.FLOAT - 1)
+  assert gap(engine, operation, *waiting, [ins("vfadd", d=2, a=9, imm=3)]) == timing.TRANS - timing.FLOAT + 1
 
 
 def test_matrix_unit(engine):

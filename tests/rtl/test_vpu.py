@@ -5,10 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numba import njit
 
 from tinytpu.config import preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
+from tinytpu.isa.transcendental import REFERENCE as TRANSCENDENTAL
+from tinytpu.isa.transcendental import TransFn
 from tinytpu.rtl.verilate import UnitSim, lint
 from tinytpu.rtl.vpu import VECTOR_CLOCKS, VectorUnit, check_timing
 
@@ -76,6 +79,18 @@ def unbrain(a: np.ndarray) -> np.ndarray:
   return bits(f((a << np.uint32(16)).astype(np.uint32)))
 
 
+def transcendental(fn: TransFn) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+  """The reference function, which has tests of its own against double precision."""
+  @njit
+  def compute(words: np.ndarray) -> np.ndarray:
+    out = np.empty_like(words)
+    for k in range(len(words)):
+      out[k] = function(words[k])
+    return out
+  function = TRANSCENDENTAL[fn]
+  return lambda a, b, c: compute(a.ravel()).reshape(a.shape)
+
+
 REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
   "vadd": lambda a, b, c: wide(a) + wide(b), "vsub": lambda a, b, c: wide(a) - wide(b), "vmul": lambda a, b, c: i(a) * i(b),
   "vand": lambda a, b, c: a & b, "vor": lambda a, b, c: a | b, "vxor": lambda a, b, c: a ^ b,
@@ -101,6 +116,8 @@ REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]
   "vftrunc": lambda a, b, c: bits(np.trunc(f(a))),
   "vfdiv": lambda a, b, c: bits(f(a) / f(b)), "vfrcp": lambda a, b, c: bits(np.float32(1) / f(a)),
   "vfsqrt": lambda a, b, c: bits(np.sqrt(f(a))),
+  "vfexp2": transcendental(TransFn.EXP2), "vflog2": transcendental(TransFn.LOG2),
+  "vfsin": transcendental(TransFn.SIN), "vfcos": transcendental(TransFn.COS),
 }
 
 
@@ -118,6 +135,10 @@ def ticking() -> UnitSim:
 
 def test_table_is_covered():
   assert set(REFERENCE) == {op.name for op in OPS.values() if op.slot == "V"}
+
+
+INTERVALS = {"DIV": timing.DIV, "TRANS": timing.TRANS_II}
+"""Least distance of operations, by timing class; 1 for others."""
 
 
 def latency(name: str) -> int:
@@ -163,22 +184,22 @@ def test_operation(unit, operands, name):
   c = operands.raw(a.size).reshape(a.shape)
   if name == "vsel":
     a = a * operands.rng.integers(0, 2, a.shape, np.uint32)
-  pace = timing.DIV if OPS[name].timing == "DIV" else 1
+  pace = INTERVALS.get(OPS[name].timing, 1)
   run(unit, [(t * pace, name) for t in range(len(a))], np.arange(len(a)) % 64, a, b, c)
 
 
 def mix(rng: np.random.Generator, n: int, names: list[str], gaps: float) -> list[tuple[int, str]]:
-  """n random operations, each in the first cycle in which the result port and the divider are free for it."""
+  """n random operations, each in the first cycle in which the result port and its unit are free for it."""
   schedule: list[tuple[int, str]] = []
-  t, divider, taken = 0, 0, set()
+  t, free, taken = 0, {}, set()
   for name in rng.choice(names, n):
-    is_div = OPS[name].timing == "DIV"
+    kind = OPS[name].timing
     t += rng.random() < gaps and int(rng.integers(1, 50))
-    while t + latency(name) in taken or (is_div and t < divider):
+    while t + latency(name) in taken or t < free.get(kind, 0):
       t += 1
     schedule.append((t, str(name)))
     taken.add(t + latency(name))
-    divider = t + timing.DIV if is_div else divider
+    free[kind] = t + INTERVALS.get(kind, 1)
     t += 1
   return schedule
 
@@ -196,12 +217,12 @@ def test_mix(request, operands, clocks, gaps):
     run(unit, mix(operands.rng, n, names, gaps), operands.rng.integers(0, 64, n), a[order], b[order], operands.raw(n * W).reshape(n, W))
 
 
-@pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV"])
+@pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "TRANS"])
 def test_refuses_another_timing(monkeypatch, name):
   built = getattr(timing, name)
   monkeypatch.setattr(timing, name, built + 1)
   with pytest.raises(ValueError, match=f"isa.timing.{name} is {built + 1}, but the vector unit takes {built} cycles"):
-    check_timing()
+    check_timing(CONFIG)
 
 
 def test_lint(unit):

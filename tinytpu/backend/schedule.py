@@ -15,6 +15,8 @@ from ..isa import timing
 from .ir import Code, Inst, Label, Reg
 
 Group = list[Inst]
+_INTERVALS = {"DIV": timing.DIV, "TRANS": timing.TRANS_II, "MM": timing.MM_II}
+"""Units that take an operation only every so many cycles, by the latency class of their operations."""
 
 
 @dataclass
@@ -91,7 +93,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
   for n in nodes:
     if not n.waits:
       heapq.heappush(future, (0, -n.height, n.index))
-  cycle, free = 0, {"h": 0, "v": 0, "d": 0, "m": 0}
+  cycle, free = 0, dict.fromkeys(("h", "v", *_INTERVALS), 0)
   ready: list[tuple[int, int]] = []
   while future or ready:
     while future and future[0][0] <= cycle:
@@ -115,7 +117,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       if target is not None:
         written.add(target)
       if unit:
-        free[unit] = cycle + (item.lines if unit in "hv" else timing.DIV if unit == "d" else timing.MM_II)
+        free[unit] = cycle + _INTERVALS.get(unit, item.lines)
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -138,7 +140,7 @@ def _unit(item: Inst) -> str:
   """The unit that an operation keeps busy for more than a cycle."""
   if item.mem is not None:
     return item.op.name[0]
-  return {"DIV": "d", "MM": "m"}.get(item.op.timing, "") if item.op.slot in "VX" else ""
+  return item.op.timing if item.op.slot in "VX" and item.op.timing in _INTERVALS else ""
 
 
 def schedule(code: Code, config: Config) -> list[Group | Label]:

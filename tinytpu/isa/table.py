@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import semantics as sem
+from . import transcendental as trans
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,12 @@ for _i, (_n, _d, _f) in enumerate((
 _op("vfdiv", 0xAC, "V", "vd va b", "DIV", "a / b", sem.fdiv)
 _op("vfrcp", 0xAD, "V", "vd va", "DIV", "1 / a", sem.frcp)
 _op("vfsqrt", 0xAE, "V", "vd va", "DIV", "square root of a; -0 for -0, NaN below", sem.fsqrt)
+for _i, (_n, _d, _f) in enumerate((
+    ("vfexp2", "2 to the power a; integers exact, subnormal results kept", trans.exp2),
+    ("vflog2", "binary logarithm of a; powers of two exact, -infinity for zeros, NaN below", trans.log2),
+    ("vfsin", "sine of a radians, any finite a; NaN for infinities", trans.sin),
+    ("vfcos", "cosine of a radians, any finite a; NaN for infinities", trans.cos))):
+  _op(_n, 0xB0 + _i, "V", "vd va", "TRANS", f"{_d}; at most 0.64 units in the last place off", _f)
 
 # -- cross-lane ---------------------------------------------------------------------------------------
 _op("xbcr", 0xC0, "X", "vd va k", "XLU", "d[i][j] = a[k mod sublanes][j]: one sublane to all")

@@ -11,6 +11,8 @@ ALU = 2      # vector integer ALU, compare, select, move
 IMUL = 3     # vector integer multiply
 FLOAT = 4    # float add, multiply and conversions
 DIV = 37     # integer divide and remainder, float divide, reciprocal, square root; not pipelined
+TRANS = 14   # exp2, log2, sin, cos of float32
+TRANS_II = 4    # one of them starts every so many cycles: so many beats feed a tile to width / TRANS_II pipelines
 XLU = 2      # cross-lane moves
 PPOP = 2     # read of a PSUM bucket
 LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)

@@ -28,13 +28,13 @@ PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT,
 WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
 VSTORE, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
-SDIV, VDIV, MXU, VMEM, V0, P0 = lay.SDIV, lay.VDIV, lay.MXU, lay.VMEM, lay.V0, lay.P0
+VDIV, VMEM, V0, P0 = lay.VDIV, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = lay.PSUM_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
-LAT, FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX
+LAT, FORM, UNIT, BUSY, INTERVAL, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.INTERVAL, lay.SWAP, lay.INDEX, lay.FLEX
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
-LOAD, MM_II, DIV, WORD_BYTES = timing.LOAD, timing.MM_II, timing.DIV, enc.WORD_BYTES
+LOAD, WORD_BYTES = timing.LOAD, enc.WORD_BYTES
 ILLEGAL, WATCHDOG = int(Fault.ILLEGAL), int(Fault.WATCHDOG)
 
 _CODE, _A, _B, _C, _D, _IMM, _BKIND, _SWAP = (
@@ -184,7 +184,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
           matrix_float(R, F, d, a, b, side, code == MMFZ)
         else:
           matrix_int(R, B, d, a, b, side, code == MMIZ)
-        ready[MXU], ready[P0 + d] = t + MM_II, done
+        ready[BUSY[code]], ready[P0 + d] = t + INTERVAL[code], done
         counts[N_MXU] += 1
         tail = max(tail, done)
       elif code == PPUSH:
@@ -242,7 +242,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_s != 0:
       code, d = (word_s >> _CODE) & CODE_MASK, (word_s >> _D) & REG
       if BUSY[code] >= 0:
-        ready[SDIV] = t + DIV
+        ready[BUSY[code]] = t + INTERVAL[code]
       if d != 0:
         sregs[d] = value_s
         ready[d] = t + LAT[code]
@@ -255,8 +255,9 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_v != 0:
       code, d = (word_v >> _CODE) & CODE_MASK, (word_v >> _D) & REG
       if BUSY[code] >= 0:
-        ready[VDIV] = t + DIV
-        counts[N_DIV] += 1
+        ready[BUSY[code]] = t + INTERVAL[code]
+        if BUSY[code] == VDIV:
+          counts[N_DIV] += 1
       copy_row(R, d, V_ROW, blocks)
       ready[V0 + d] = t + LAT[code]
       tail = max(tail, t + LAT[code])

@@ -23,7 +23,7 @@ ROWS = T_ROW + 1
 # -- the ready array: cycle from which a register or unit is available --------------------------------
 FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
 V0, P0 = FILE_BASE["v"], FILE_BASE["p"]
-SDIV, VDIV, MXU, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 5)
+SDIV, VDIV, VTRANS, MXU, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 6)
 READY = HBM + 1
 MAX_DEPS = 32
 """Most entries of the ready array that one group can wait for, rounded up."""
@@ -111,6 +111,7 @@ LAT = np.zeros(_CODES, np.int32)             # fixed latencies
 PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port
 UNIT = np.zeros(_CODES, np.int8)             # Unit
 BUSY = np.full(_CODES, -1, np.int16)         # ready entry of the unit that it occupies
+INTERVAL = np.zeros(_CODES, np.int32)        # cycles from one start to the next in that unit, where they are fixed
 SWAP = np.zeros(_CODES, np.int8)             # 1: swap exchanges a and b; 2: b and c
 WRITE = np.full(_CODES, -1, np.int32)        # ready base << 8 | lsb of the register written
 INDEX = np.full(_CODES, -1, np.int16)        # number of the operation within its slot, for dispatch
@@ -118,7 +119,7 @@ N_ACCESS = np.zeros((_CODES, 4, 2), np.int8)  # by code, bkind, masked
 ACCESS = np.zeros((_CODES, 4, 2, 8), np.int32)  # ready base << 8 | lsb of every register waited for
 
 
-_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "XLU", "PPOP", "LOAD", "MM", "HBM_ISSUE")
+_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "MM", "HBM_ISSUE")
 """Timing classes whose units and ports are modelled."""
 
 
@@ -137,7 +138,8 @@ def _fill() -> None:
       else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
     if op.timing not in _CLASSES:
       raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
-    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "MM": MXU}.get(op.timing, -1)
+    BUSY[c], INTERVAL[c] = {"DIV": (SDIV if op.slot == "S" else VDIV, timing.DIV), "TRANS": (VTRANS, timing.TRANS_II),
+                            "MM": (MXU, timing.MM_II)}.get(op.timing, (-1, 0))
     if FORM[c]:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:

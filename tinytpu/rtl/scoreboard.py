@@ -20,7 +20,7 @@ def release() -> Signature:
 
 
 class Scoreboard(wiring.Component):
-  """Keeps registers, PSUM buckets, shared write ports, dividers and the matrix array that are in use.
+  """Keeps registers, PSUM buckets, shared write ports, dividers, transcendental pipelines and the matrix array that are in use.
 
   `stall` tells of the decoded group in this cycle; `issue` marks that it issues. What is set at the end of cycle t is
   seen by the group in t + 1; a release in cycle t + L - 1 frees the register for t + L. A program ends when all is
@@ -93,28 +93,25 @@ class Scoreboard(wiring.Component):
     return left
 
   def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> None:
-    """Write ports shared by several latencies (bit k: a result falls due in k cycles), dividers, the matrix array."""
-    for slot, classes in (("V", ("ALU", "IMUL", "FLOAT", "DIV")), ("S", ("SMUL", "DIV"))):
+    """Write ports shared by several latencies (bit k: a result falls due in k cycles), and units that take an operation only every
+    so many cycles."""
+    for slot, classes in (("V", ("ALU", "IMUL", "FLOAT", "DIV", "TRANS")), ("S", ("SMUL", "DIV"))):
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
       due = Signal(timing.DIV, name=f"due_{slot}")
-      divider = Signal(range(timing.DIV), name=f"divider_{slot}")
       taken = [control[f"is_{c}"] & due[latency] for c in classes if (latency := getattr(timing, c)) < len(due)]
-      waits += [op.valid & wait for wait in (*taken, control.is_DIV & (divider != 0))]
+      waits += [op.valid & wait for wait in taken]
       new = _or([Mux(control[f"is_{c}"], 1 << (getattr(timing, c) - 1), 0) for c in classes])
-      starts = self.issue & op.valid
-      m.d.sync += due.eq(due[1:] | Mux(starts, new, 0))
-      with m.If(starts & control.is_DIV):
-        m.d.sync += divider.eq(timing.DIV - 1)
-      with m.Elif(divider != 0):
-        m.d.sync += divider.eq(divider - 1)
+      m.d.sync += due.eq(due[1:] | Mux(self.issue & op.valid, new, 0))
 
-    op, control = ops["X"], data.View(CONTROL, ops["X"].control)
-    array = Signal(range(timing.MM_II), name="array_busy")
-    waits.append(op.valid & control.is_MM & (array != 0))
-    with m.If(self.issue & op.valid & control.is_MM):
-      m.d.sync += array.eq(timing.MM_II - 1)
-    with m.Elif(array != 0):
-      m.d.sync += array.eq(array - 1)
+    for slot, kind, interval in (
+        ("V", "DIV", timing.DIV), ("S", "DIV", timing.DIV), ("V", "TRANS", timing.TRANS_II), ("X", "MM", timing.MM_II)):
+      op, wanted = ops[slot], data.View(CONTROL, ops[slot].control)[f"is_{kind}"]
+      left = Signal(range(interval), name=f"left_{slot}_{kind}")
+      waits.append(op.valid & wanted & (left != 0))
+      with m.If(self.issue & op.valid & wanted):
+        m.d.sync += left.eq(interval - 1)
+      with m.Elif(left != 0):
+        m.d.sync += left.eq(left - 1)
 
 
 def _or(values: list[Value]) -> Value:

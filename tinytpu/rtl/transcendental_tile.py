@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from .transcendental import Transcendental
 
-__all__ = ["TRANSCENDENTAL_CLOCKS", "TranscendentalTile", "beats"]
+__all__ = ["TRANSCENDENTAL_CLOCKS", "TranscendentalTile", "beats", "latency"]
 
 TRANSCENDENTAL_CLOCKS = ("transcendental",)
 """Clock domains of `TranscendentalTile` that may rest while its output `<domain>_enable` is low."""
@@ -22,6 +22,15 @@ def beats(width: int, units: int) -> int:
   if units < 1 or width % units or (width // units) & (width // units - 1):
     raise ValueError(f"units must divide the {width} elements of a tile into a power of two of beats, not be {units}")
   return width // units
+
+
+def latency(width: int, units: int) -> int:
+  """Cycles from `start` to `due` of a `TranscendentalTile`.
+
+  Raises:
+    ValueError: see `beats`.
+  """
+  return beats(width, units) + Transcendental.CUTS + 1
 
 
 class TranscendentalTile(wiring.Component):
@@ -46,7 +55,7 @@ class TranscendentalTile(wiring.Component):
 
   def __init__(self, width: int, units: int) -> None:
     self.width, self.units, self.beats = width, units, beats(width, units)
-    self.latency = self.beats + Transcendental.CUTS + 1
+    self.latency = latency(width, units)
     super().__init__({"start": In(1), "fn": In(2), "x": In(32).array(width), "transcendental_enable": Out(1), "due": Out(1),
                       "o": Out(32).array(width)})
 

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..config import Config
 from ..isa import timing
 from ..isa.table import OPS
+from ..isa.transcendental import TransFn
 from .div import DivOp, DivSqrt
 from .float_add import FAdd32
 from .float_convert import ConvertOp, FConvert32
@@ -15,38 +16,47 @@ from .float_mul import FMul32
 from .interfaces import vector_issue, vector_result
 from .once import place
 from .opcodes import is_op, timed
+from .transcendental_tile import TRANSCENDENTAL_CLOCKS, TranscendentalTile, latency
 from .vpu_lane import FLOAT_ALU, LaneResult, VectorLane
 
 ADDER_MULTIPLIER = {"vfadd": LaneResult.FADD, "vfsub": LaneResult.FADD, "vfmul": LaneResult.FMUL}
 CONVERSIONS = {"vi2f": ConvertOp.I2F, "vu2f": ConvertOp.U2F, "vf2i": ConvertOp.F2I, "vf2u": ConvertOp.F2U, "vftrunc": ConvertOp.TRUNC}
 DIVISIONS = {name: DivOp[name.removeprefix("v").upper()] for name in timed("V", ["DIV"])}
+TRANSCENDENTALS = {name: TransFn[name.removeprefix("vf").upper()] for name in timed("V", ["TRANS"])}
 
 FLOAT_PIPELINES = {"float_add": LaneResult.FADD, "float_mul": LaneResult.FMUL, "float_convert": LaneResult.CONVERT}
 """Clock domains of the pipelined float units."""
-VECTOR_CLOCKS = (*FLOAT_PIPELINES, "float_alu", "divide")
+VECTOR_CLOCKS = (*FLOAT_PIPELINES, "float_alu", "divide", *TRANSCENDENTAL_CLOCKS)
 """Clock domains of `VectorUnit` that may rest while its output `<domain>_enable` is low."""
 
 
-def check_timing() -> None:
-  """Raises ValueError if isa.timing disagrees with what the datapath takes."""
-  built = {"ALU": 2, "IMUL": 3, "FLOAT": FAdd32.CUTS + 2, "DIV": DivSqrt.CYCLES + 2}
+def pipelines(config: Config) -> int:
+  """Transcendental pipelines: as many as take a tile of `config` in TRANS_II beats."""
+  return config.width // timing.TRANS_II
+
+
+def check_timing(config: Config) -> None:
+  """Raises ValueError if isa.timing disagrees with what the datapath for tiles of `config` takes."""
+  built = {"ALU": 2, "IMUL": 3, "FLOAT": FAdd32.CUTS + 2, "DIV": DivSqrt.CYCLES + 2,
+           "TRANS": latency(config.width, pipelines(config)) + 1}
   if not FAdd32.CUTS == FMul32.CUTS == FConvert32.CUTS:
     raise ValueError("the float units must have equally many register cuts")
-  for name, latency in built.items():
-    if (stated := getattr(timing, name)) != latency:
-      raise ValueError(f"isa.timing.{name} is {stated}, but the vector unit takes {latency} cycles")
+  for name, cycles in built.items():
+    if (stated := getattr(timing, name)) != cycles:
+      raise ValueError(f"isa.timing.{name} is {stated}, but the vector unit takes {cycles} cycles")
 
 
 class VectorUnit(wiring.Component):
   """All operations of slot V: `width` lanes and the control that they share.
 
   An operation is captured in the cycle of `issue.start`, cycle t; its result is raised in t + latency - 1, the latency
-  (ALU, IMUL, FLOAT or DIV) being that of the table. One operation per cycle, divider operations at least DIV apart; the
-  issue stage sees to it that no two results fall due in one cycle.
+  (ALU, IMUL, FLOAT, DIV or TRANS) being that of the table. One operation per cycle, divider operations at least DIV and
+  transcendental ones TRANS_II apart; the issue stage sees to it that no two results fall due in one cycle.
 
   The clock domains `VECTOR_CLOCKS` may rest while they have nothing to do, which changes no result; simulation is more than
   twice as fast for it. Each is needed at the end of the cycles in which its output `<domain>_enable` is high; otherwise they
-  tick with `sync`. The outputs come from registers, but for `float_alu_enable`, which depends on `issue` in the same cycle.
+  tick with `sync`. The outputs come from registers, but for `float_alu_enable` and
+  `transcendental_enable`, which depend on `issue` in the same cycle.
 
   Parameters: config, for the width of a tile.
 
@@ -56,7 +66,7 @@ class VectorUnit(wiring.Component):
   """
 
   def __init__(self, config: Config) -> None:
-    check_timing()
+    check_timing(config)
     self.config = config
     super().__init__({
       "issue": In(vector_issue(config)), "result": Out(vector_result(config)), **{f"{domain}_enable": Out(1) for domain in VECTOR_CLOCKS}})
@@ -100,10 +110,24 @@ class VectorUnit(wiring.Component):
     with m.Elif(countdown != 0):
       m.d.sync += countdown.eq(countdown - 1)
 
+    # The transcendental unit captures operands itself, in cycle t. Destinations go along with its operations.
+    m.submodules.transcendental = tile = TranscendentalTile(self.config.width, pipelines(self.config))
+    m.d.comb += [
+      tile.start.eq(issue.start & is_op(issue.code, *TRANSCENDENTALS)), self.transcendental_enable.eq(tile.transcendental_enable)]
+    with m.Switch(issue.code):
+      for name, fn in TRANSCENDENTALS.items():
+        with m.Case(OPS[name].code):
+          m.d.comb += tile.fn.eq(fn)
+      with m.Default():
+        m.d.comb += tile.fn.eq(TransFn.EXP2)  # of no matter
+    m.d.comb += [x.eq(issue.a.word_select(e, 32)) for e, x in enumerate(tile.x)]
+    d_trans = [Signal(6, name=f"d_trans{k}", reset_less=True) for k in range(tile.latency)]
+    m.d.transcendental += [after.eq(before) for before, after in zip([issue.d, *d_trans], d_trans, strict=False)]
+
     # Whatever is due in this cycle; the issue stage admits no two.
     select = Signal(LaneResult)
     m.d.comb += [
-      result.valid.eq(alu1 | imul2 | float3 | div_due), self.divide_enable.eq(div1 | (countdown != 0)),
+      result.valid.eq(alu1 | imul2 | float3 | div_due | tile.due), self.divide_enable.eq(div1 | (countdown != 0)),
       self.float_alu_enable.eq(issue.start & is_op(issue.code, *FLOAT_ALU))]
     for domain, unit in FLOAT_PIPELINES.items():
       m.d.comb += getattr(self, f"{domain}_enable").eq((float1 & (unit1 == unit)) | (float2 & (unit2 == unit)))
@@ -113,6 +137,8 @@ class VectorUnit(wiring.Component):
       m.d.comb += [select.eq(LaneResult.IMUL), result.reg.eq(d2)]
     with m.Elif(div_due):
       m.d.comb += [select.eq(LaneResult.DIV), result.reg.eq(d_div)]
+    with m.Elif(tile.due):
+      m.d.comb += [select.eq(LaneResult.TRANS), result.reg.eq(d_trans[-1])]
     with m.Elif(alu1):
       m.d.comb += [select.eq(LaneResult.ALU), result.reg.eq(d1)]
 
@@ -121,7 +147,7 @@ class VectorUnit(wiring.Component):
     for e, lane in enumerate(lanes):
       m.d.comb += [
         lane.capture.eq(issue.start), lane.code.eq(code), lane.subtract.eq(subtract), lane.convert_op.eq(convert_op),
-        lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.divide.eq(div1), lane.select.eq(select)]
+        lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.divide.eq(div1), lane.select.eq(select), lane.transcendental.eq(tile.o[e])]
       m.d.comb += [getattr(lane, field).eq(getattr(issue, field).word_select(e, 32)) for field in "ac"]
       m.d.comb += lane.b.eq(Mux(numbers, e, issue.b.word_select(e, 32)))  # a constant inside would make every lane another module
     m.d.comb += result.data.eq(Cat(*(lane.o for lane in lanes)))

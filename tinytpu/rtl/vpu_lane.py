@@ -21,6 +21,7 @@ class LaneResult(enum.Enum, shape=3):
   FMUL = 3
   CONVERT = 4
   DIV = 5
+  TRANS = 6
 
 
 FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb")
@@ -40,13 +41,14 @@ class VectorLane(wiring.Component):
     convert_op: In(ConvertOp); div_op: In(DivOp): of the captured operation.
     multiply, divide: In(1), the captured operation is for the integer multiplier; for the divider.
     select: In(LaneResult), of this cycle's result.
+    transcendental: In(32), result of the tile's transcendental unit for this element.
     o: Out(32), the result, zero in doubt.
   """
   def __init__(self) -> None:
     super().__init__({
       "capture": In(1), "a": In(32), "b": In(32), "c": In(32), "code": In(8), "subtract": In(1), "convert_op": In(ConvertOp),
       "div_op": In(DivOp), "multiply": In(1), "divide": In(1), "select": In(LaneResult),
-      "o": Out(32)})
+      "transcendental": In(32), "o": Out(32)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -78,7 +80,7 @@ class VectorLane(wiring.Component):
           with m.Default():
             m.d.comb += self.o.eq(0)
       for source, value in ((LaneResult.IMUL, product), (LaneResult.FADD, fadd.o), (LaneResult.FMUL, fmul.o),
-                            (LaneResult.CONVERT, convert.o)):
+                            (LaneResult.CONVERT, convert.o), (LaneResult.TRANS, self.transcendental)):
         with m.Case(source):
           m.d.comb += self.o.eq(value)
       with m.Default():
