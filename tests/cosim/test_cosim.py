@@ -28,9 +28,9 @@ def test_every_operation(engines, name):
 
 
 @pytest.mark.parametrize("seed", range(0, 400, 50))
-def test_random_programs(engines, seed):
+def test_random_programs(seed):
   """Fifty programs each; the seed of a failure and the smallest program that shows it are printed."""
-  assert run_fuzz(50, seed, CONFIG, opened=engines) == 0
+  assert run_fuzz(50, seed, CONFIG) == 0
 
 
 def test_code_far_apart(engines):

@@ -126,8 +126,8 @@ def _memory(config: Config) -> np.ndarray:
 Outcome = tuple[RunResult, dict[str, np.ndarray]]
 
 
-def execute(case: Case, engine: Engine, tree: Tree | None = None) -> list[Outcome]:
-  """Run the case (or another program in its place) on `engine` from its known state: set-up, the program cold, and again warm.
+def execute(case: Case, engine: Engine) -> list[Outcome]:
+  """Run the case on `engine` from its known state: set-up, the program cold, and again warm.
 
   Returns:
     Result and state of every launch, without the state of the set-up; the state includes "hbm" and "end of hbm", the used
@@ -137,7 +137,7 @@ def execute(case: Case, engine: Engine, tree: Tree | None = None) -> list[Outcom
     RuntimeError: the set-up program did not end well.
   """
   layout, config = Layout(case.config), case.config
-  words, setup = (tree or case.tree).words(), _setup(case.config)
+  words, setup = case.tree.words(), _setup(case.config)
   engine.hbm[:layout.end] = _memory(config)
   end = engine.hbm[config.hbm_bytes - END_TILES * config.line_bytes:]
   end[:] = 0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..isa.instruction import Instr, Label
 from .program import Group, Item, Tree, flatten
 
+_ENDS = ("halt", "trap")
 _WAITS = ("fence", "dwaiti", "dwaito", "vld")
 """What `generate` puts between phases."""
 
@@ -55,10 +56,14 @@ def _needed(tree: Tree) -> set[Item]:
   needed: set[Item] = set()
   for item in tree.items:
     if isinstance(item, Group) and item.pinned:
-      op = item.ops[0]
-      if not isinstance(op, Instr) or op.op.name in ("halt", "trap") or (shared and op.op.name in _WAITS):
-        needed.add(item)
-      elif any(register in other.reads() for register in op.writes() for other in ops if other is not op):
+      here = [op for op in item.ops if isinstance(op, Instr)]
+      if any(op.op.name in _WAITS for op in here):
+        keep = shared
+      elif any(op.op.name in _ENDS for op in here):
+        keep = True
+      else:
+        keep = any(register in other.reads() for op in here for register in op.writes() for other in ops if other is not op)
+      if keep:
         needed.add(item)
   return needed
 
