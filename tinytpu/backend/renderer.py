@@ -16,7 +16,6 @@ from .ir import flatten
 from .lower import Lowering
 from .pipeline import pipeline
 from .regalloc import allocate, spill_bytes
-from .rewrite import REWRITTEN_OPS, final_rewrites
 from .schedule import schedule
 from .select import MEMORY_TYPE, SUPPORTED_OPS
 from .tensorcore import tensor_cores
@@ -47,10 +46,9 @@ class TinyTPUCompiler(Compiler):
 class TinyTPURenderer(Renderer):
   """Compiles kernels for the preset named by the target's architecture."""
   supports_float4 = False
-  extra_matcher = final_rewrites
   has_local = True
   has_shared = True
-  code_for_op = dict.fromkeys((*SUPPORTED_OPS, *REWRITTEN_OPS), str)  # tinygrad looks at the keys alone: what need not be decomposed
+  code_for_op = dict.fromkeys(SUPPORTED_OPS, str)  # tinygrad looks at the keys alone: what need not be decomposed
 
   def __init__(self, target: Target):
     super().__init__(target)

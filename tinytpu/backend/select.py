@@ -53,7 +53,8 @@ RULES: dict[tuple[Ops, str], Rule] = {
   **{(Ops.NEG, k): Rule("vsub", "ssub", (0, "a"), wraps=True) for k in "iu"},
   **{(Ops.WHERE, k): _both("sel") for k in "iubf"},
   **{(op, "f"): Rule(name, rounds=True) for op, name in (
-    (Ops.ADD, "vfadd"), (Ops.SUB, "vfsub"), (Ops.MUL, "vfmul"), (Ops.FDIV, "vfdiv"), (Ops.RECIPROCAL, "vfrcp"), (Ops.SQRT, "vfsqrt"))},
+    (Ops.ADD, "vfadd"), (Ops.SUB, "vfsub"), (Ops.MUL, "vfmul"), (Ops.FDIV, "vfdiv"), (Ops.RECIPROCAL, "vfrcp"), (Ops.SQRT, "vfsqrt"),
+    (Ops.EXP2, "vfexp2"), (Ops.LOG2, "vflog2"), (Ops.SIN, "vfsin"))},
   **{(op, "f"): Rule(name) for op, name in (
     (Ops.MAX, "vfmax"), (Ops.CMPLT, "vflt"), (Ops.CMPEQ, "vfeq"), (Ops.CMPNE, "vfne"), (Ops.TRUNC, "vftrunc"))},
   (Ops.NEG, "f"): Rule("vxor", "", ("a", SIGN)),
