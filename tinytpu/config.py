@@ -46,6 +46,7 @@ class Config:
   VREGS = 64
   SREGS = 64
   PSUMS = 16
+  PREDICATES = 4
   GROUP = 4
   LOOP_DEPTH = 8
   ARG_BASE = 32

@@ -18,6 +18,7 @@ _OPERANDS = {  # kind: what the assembly text shows, and what it is
   "sb": ("sB", "scalar register in field b"), "sc": ("sC", "scalar register in field c"),
   "pd": ("pD", "PSUM bucket in field d: the result; mmf and mmi also read it"),
   "pa": ("pA", "PSUM bucket in field a"),
+  "qd": ("qD", "predicate, result, in field d"), "qa": ("qA", "predicate in field a"),
   "b": ("b", "flexible: vector register, scalar register or 32-bit immediate, as field bkind says"),
   "k": ("k", "flexible without the vector: scalar register or immediate"),
   "imm": ("imm", "32-bit immediate in field imm"), "to": ("to", "branch target, word index in field imm; a label in text"),
@@ -58,7 +59,8 @@ def _machine() -> str:
           for c in PRESETS.values()]
   return (f"## Registers and memories\n\n{Config.VREGS} vector registers `v0`.. of one tile (sublanes x lanes 32-bit words, row-major), "
           f"{Config.SREGS} scalar registers `s0`.. of 32 bits (`s0` reads as zero; arguments arrive from `s{Config.ARG_BASE}` on), "
-          f"{Config.PSUMS} PSUM buckets `p0`.. of one tile, a loop stack {Config.LOOP_DEPTH} deep.\n\n"
+          f"{Config.PSUMS} PSUM buckets `p0`.. of one tile, "
+          f"{Config.PREDICATES} predicates `q0`.. of one bit (0 at the start of a launch), a loop stack {Config.LOOP_DEPTH} deep.\n\n"
           + _table(("preset", "tile", "VMEM", "HBM", "HBM line, bytes", "HBM latency, cycles"), rows))
 
 

@@ -54,7 +54,7 @@ def instructions(draw: st.DrawFn) -> Instr:
       if fields["masked"]:
         fields["c"] = draw(register)
     else:
-      fields[{"s": "d", "m": "d"}.get(kind[1], kind[1])] = draw(st.integers(0, 15) if kind[0] == "p" else register)
+      fields[{"s": "d", "m": "d"}.get(kind[1], kind[1])] = draw(st.integers(0, {"p": 15, "q": 3}.get(kind[0], 63)))
   return Instr(op, **fields)  # type: ignore[arg-type]
 
 
@@ -121,7 +121,7 @@ def test_group_rules() -> None:
 def test_no_operation_needs_two_slots_or_writes_two_registers() -> None:
   assert {op.slot for op in OPS.values()} == set(SLOTS) | {""}
   assert all(len(Instr(op).writes()) <= 1 for op in OPS.values())
-  assert all(is_memory(op) == op.name.rstrip("2x").endswith(("ld", "st")) for op in OPS.values())
+  assert all(is_memory(op) == (op.name.rstrip("2x") in ("vld", "vst", "hld", "hst")) for op in OPS.values())
 
 
 def test_padding_extends_the_group_before() -> None:

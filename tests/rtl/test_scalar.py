@@ -58,7 +58,7 @@ def operands(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_table_is_covered():
-  assert {op.name for op in OPS.values() if op.slot == "S"} == {*REFERENCE, "scyc"}
+  assert {op.name for op in OPS.values() if op.slot == "S"} == {*REFERENCE, "scyc", "sldx", "sldep"}
 
 
 @pytest.mark.parametrize("name", [name for name in REFERENCE if OPS[name].timing != "DIV"])
@@ -115,6 +115,16 @@ def test_cycle_counter_and_multiplies_beside_a_division(unit):
       due = t + getattr(timing, OPS[name].timing) - 1
       assert out["slow__valid"][due] and out["slow__reg"][due] == t
       assert out["slow__data"][due] == (100 // 7 if name == "sdiv" else (100 + t) * 7)
+
+
+def test_loop_state(unit):
+  """sldx and sldep return what control says of the loop stack."""
+  names = ["sldx", "sldep", "sadd"] * 9
+  index, depth = np.arange(2**32 - 27, 2**32, dtype=np.uint32), np.arange(27) % 9
+  out = unit.run({"issue__start": 1, "issue__code": np.array([OPS[x].code for x in names]), "issue__d": np.arange(27), "issue__a": 1,
+                  "issue__b": 2, "loop_index": index, "loop_depth": depth})
+  expected = [{"sldx": int(i), "sldep": int(d), "sadd": 3}[name] for name, i, d in zip(names, index, depth, strict=True)]
+  assert out["fast__data"].tolist() == expected and out["fast__valid"].all() and out["fast__reg"].tolist() == list(range(27))
 
 
 def test_lint(unit):

@@ -13,16 +13,17 @@ from ..isa.table import OPS, Op, is_memory
 from .errors import ParseError
 from .lexer import FLOAT_NAMES, SIGN, Token, float_bits, is_float, tokenize
 
-FILES = {"v": ("vector register", Config.VREGS), "s": ("scalar register", Config.SREGS), "p": ("PSUM bucket", Config.PSUMS)}
+FILES = {"v": ("vector register", Config.VREGS), "s": ("scalar register", Config.SREGS), "p": ("PSUM bucket", Config.PSUMS),
+         "q": ("predicate", Config.PREDICATES)}
 TYPES = {t.name.lower(): t for t in MemType}
 SWAP_SUFFIX = "swap"
-_REGISTER = re.compile(r"([vsp])(\d+)$")
+_REGISTER = re.compile(r"([vspq])(\d+)$")
 REGISTER_FIELD = {"d": "d", "a": "a", "b": "b", "c": "c", "m": "d", "s": "d"}
 """Field of a register operand, by the second letter of its kind."""
 FLEXIBLE = {"b": "vs", "k": "s"}
 """Files that a flexible operand of each kind may name."""
 
-Value = tuple[str, int]  # ("v" | "s" | "p", number) or ("imm", bits)
+Value = tuple[str, int]  # ("v" | "s" | "p" | "q", number) or ("imm", bits)
 
 
 class _Reader:

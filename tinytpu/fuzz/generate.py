@@ -16,7 +16,9 @@ from ..isa.table import BY_CODE, OPS, Op, is_memory, writes
 from .case import Case, Layout
 from .program import Block, Group, Item, Tree
 
-_BRANCHES = ("beq", "bne", "blt", "bge", "bltu", "bgeu")
+_BRANCHES = ("beq", "bne", "blt", "bge", "bltu", "bgeu", "bp", "bnp")
+_WAITS = ("fence", "dwaiti", "dwaito", "barrier")
+_SETS = ("pset0", "pset1")
 _SLOT_OPS = {slot: [op for op in OPS.values() if op.slot == slot] for slot in "SVX"}
 _CHANCE = {"S": 0.45, "V": 0.6, "X": 0.4, "L": 0.35, "T": 0.35}
 _INTERESTING = (0, 1, 2, 3, 5, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0x7FC00001, 0x00000001,
@@ -66,6 +68,8 @@ class _Generator:
         fields["d"] = rng.randrange(4)
       elif kind == "pa":
         fields["a"] = rng.randrange(4)
+      elif kind[0] == "q":
+        fields[kind[1]] = rng.randrange(Config.PREDICATES)
       elif kind[0] == "v":
         fields[kind[1]] = self.vector()
       elif kind[0] == "s":
@@ -73,7 +77,10 @@ class _Generator:
       elif kind in ("b", "k"):
         bkind = rng.choice(list(BKind) if kind == "b" else [BKind.SREG, BKind.IMM])
         fields["bkind"] = bkind
-        fields |= {"imm": self.immediate()} if bkind == BKind.IMM else {"b": self.vector() if bkind == BKind.VREG else self.scalar()}
+        if op.name == "sldx" and bkind == BKind.IMM:
+          fields["imm"] = rng.choice((0, 0, 1, 2, 3, 8, 0xFFFFFFFF))
+        else:
+          fields |= {"imm": self.immediate()} if bkind == BKind.IMM else {"b": self.vector() if bkind == BKind.VREG else self.scalar()}
         fields["swap"] = op.swappable and rng.random() < 0.3
       elif is_memory(op):
         fields |= self.memory(op, kind)
@@ -142,8 +149,14 @@ class _Generator:
     return f"l{self.labels}"
 
   def wait(self) -> Group:
-    name = self.rng.choice(("fence", "dwaiti", "dwaito"))
-    return self.group(ins(name, imm=self.rng.choice((0, 1, 2, 3, 4, 0xFFFFFFFF)) if name != "fence" else 0))
+    """A group with a control operation that goes nowhere."""
+    return self.group(self.control(self.rng.choice((*_WAITS, *_SETS))))
+
+  def control(self, name: str) -> Instr:
+    """A wait, or a predicate's assignment."""
+    if name in _SETS:
+      return self.op(OPS[name])
+    return ins(name, imm=self.rng.choice((0, 1, 2, 3, 4, 0xFFFFFFFF)) if name[0] == "d" else 0)
 
   def items(self, count: int, depth: int) -> tuple[Item, ...]:
     out: list[Item] = []
@@ -165,7 +178,7 @@ class _Generator:
   def branch(self, depth: int, name: str) -> Block:
     """A branch, or jmp, forward over some items."""
     label = self.label()
-    instr = ins("jmp", target=label) if name == "jmp" else ins(name, a=self.scalar(), c=self.scalar(), target=label)
+    instr = ins("jmp", target=label) if name == "jmp" else replace(self.op(OPS[name]), target=label)
     return Block(self.group(instr), self.items(self.rng.randrange(1, 7), depth + 1), None, label)
 
   def block(self, depth: int) -> Block:
@@ -187,6 +200,8 @@ class _Generator:
     """Wait for everything, then let the areas change roles. The load waits for stores that VMEM is still busy with."""
     self.phase += 1
     base = self.area("vmem", "vector")
+    if self.rng.random() < 0.5:
+      return [Group((ins("barrier"),), pinned=True), *self.prepare(base)]
     waits = [Group((ins(name),), pinned=True) for name in ("fence", "dwaiti", "dwaito")]
     return [*waits, Group((ins("vld", d=self.vector(write=True), a=base),), pinned=True), *self.prepare(base)]
 
@@ -260,9 +275,13 @@ def exercise(name: str, config: Config) -> Case:
     if name in ("loop", "lend"):
       items.append(g.loop(2))
     elif name in (*_BRANCHES, "jmp"):
-      items.append(g.branch(2, name))
-    elif name in ("fence", "dwaiti", "dwaito"):
-      items += [Group((g.dma(),)), g.group(), g.group(ins(name, imm=rng.randrange(4)))]
+      items += [g.group(g.op(OPS[rng.choice(_SETS)])), g.branch(2, name)]
+    elif name in _WAITS:
+      items += [Group((g.dma(),)), g.group(), g.group(g.control(name))]
+    elif name in _SETS:
+      items += [g.group(g.op(op)), g.branch(2, rng.choice(("bp", "bnp")))]
+    elif name in ("sldx", "sldep"):
+      items.append(Group((g.op(op),)) if rng.random() < 0.3 else replace(g.loop(2), body=(Group((g.op(op),)), g.loop(3))))
     elif name == "nop" or op.slot == "C":
       items.append(g.group(ins("nop")))
     else:

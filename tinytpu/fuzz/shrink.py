@@ -8,7 +8,7 @@ from ..isa.instruction import Instr, Label
 from .program import Group, Item, Tree, flatten
 
 _ENDS = ("halt", "trap")
-_WAITS = ("fence", "dwaiti", "dwaito", "vld")
+_WAITS = ("fence", "dwaiti", "dwaito", "vld", "barrier")
 """What `generate` puts between phases."""
 
 

@@ -17,8 +17,10 @@ from .encoding import BKind, MemType
 from .table import BY_CODE, OPS, Op, is_memory, reads, writes
 
 _REGISTER_KINDS: dict[str, enc.Field] = {
-  "vd": enc.D, "sd": enc.D, "pd": enc.D, "pm": enc.D, "vs": enc.D, "va": enc.A, "sa": enc.A, "pa": enc.A,
+  "vd": enc.D, "sd": enc.D, "pd": enc.D, "pm": enc.D, "qd": enc.D, "qa": enc.A, "vs": enc.D, "va": enc.A, "sa": enc.A, "pa": enc.A,
   "vb": enc.B, "sb": enc.B, "vc": enc.C, "sc": enc.C}
+_FEW = {"p": ("PSUM bucket", Config.PSUMS), "q": ("predicate", Config.PREDICATES)}
+"""Register files smaller than their fields, of whose numbers the hardware takes the low bits."""
 _MEMORY_FIELDS: dict[str, tuple[enc.Field, ...]] = {
   "mem": (enc.A, enc.X), "mem2": (enc.A, enc.X, enc.R, enc.C2), "memx": (enc.A, enc.X, enc.R)}
 _DMA_FIELDS = (enc.C, enc.C2, enc.A, enc.R, enc.D, enc.X)
@@ -68,7 +70,7 @@ class Instr:
   target: str | None = None
 
   def reads(self) -> list[tuple[str, int]]:
-    """Registers that it reads, as (file "v", "s" or "p", number). s0, which is a constant, is left out."""
+    """Registers that it reads, as (file "v", "s", "p" or "q", number). s0, which is a constant, is left out."""
     return self._registers(reads(self.op, int(self.bkind), self.masked))
 
   def writes(self) -> list[tuple[str, int]]:
@@ -114,10 +116,9 @@ def encode(instr: Instr, chain: bool = False) -> int:
     word |= enc.CODE.put(op.code)
     for kind in op.operands:
       if kind in _REGISTER_KINDS:
-        if kind[0] == "p":
-          _check_bucket(value := getattr(instr, _REGISTER_KINDS[kind].name))
-        else:
-          value = getattr(instr, _REGISTER_KINDS[kind].name)
+        value = getattr(instr, _REGISTER_KINDS[kind].name)
+        if kind[0] in _FEW:
+          _check_number(kind[0], value)
         word |= _REGISTER_KINDS[kind].put(value)
       elif kind in ("imm", "to"):
         word |= enc.IMM.put(_unsigned(instr.imm))
@@ -147,9 +148,10 @@ def _encode_flexible(instr: Instr, kind: str) -> int:
   return operand | enc.BKIND.put(bkind) | enc.SWAP.put(bool(instr.swap))
 
 
-def _check_bucket(number: int) -> None:
-  if not 0 <= number < Config.PSUMS:
-    raise ValueError(f"PSUM bucket must be 0 to {Config.PSUMS - 1}, not {number}")
+def _check_number(file: str, number: int) -> None:
+  name, count = _FEW[file]
+  if not 0 <= number < count:
+    raise ValueError(f"{name} must be 0 to {count - 1}, not {number}")
 
 
 def _unsigned(imm: int) -> int:
@@ -172,7 +174,7 @@ def decode(word: int) -> tuple[Instr, bool]:
   for kind in op.operands:
     if kind in _REGISTER_KINDS:
       value = _REGISTER_KINDS[kind].get(word)
-      fields[_REGISTER_KINDS[kind].name] = value % Config.PSUMS if kind[0] == "p" else value
+      fields[_REGISTER_KINDS[kind].name] = value % _FEW[kind[0]][1] if kind[0] in _FEW else value
     elif kind in ("imm", "to"):
       fields["imm"] = enc.IMM.get(word)
     elif kind in ("b", "k"):

@@ -8,6 +8,7 @@ what the assembly text shows, in order, as `KIND` strings:
     vd va vb vc        vector register in field d, a, b, c (vd is the result; vs is data to store, in d)
     sd sa sb sc        scalar register in field d, a, b, c
     pd pa              PSUM bucket in field d (result) or a; pm is a bucket in d that is read and written
+    qd qa              predicate in field d (result) or a
     b                  flexible: vector register, scalar register or immediate (fields bkind, b / imm)
     k                  flexible without the vector: scalar register or immediate
     imm                32-bit immediate
@@ -53,13 +54,13 @@ class Op:
 
 
 class Access(NamedTuple):
-  """A register touched by an operation: file "v", "s" or "p", and the field that holds its number."""
+  """A register touched by an operation: file "v", "s", "p" or "q", and the field that holds its number."""
   file: str
   field: str
 
 
 SLOTS = {
-  "C": "control: loops, branches, waits, halt",
+  "C": "control: loops, branches, predicates, waits, halt",
   "S": "scalar ALU",
   "V": "vector ALU",
   "X": "cross-lane unit and matrix unit",
@@ -92,6 +93,11 @@ _op("lend", 0x0C, "C", "", "", "innermost loop: count down; if passes remain go 
 _op("fence", 0x0D, "C", "", "", "wait until every direct HBM store has reached memory and every direct HBM load has returned")
 _op("dwaiti", 0x0E, "C", "imm", "", "wait until at most imm inbound (HBM to VMEM) DMA transfers are unfinished")
 _op("dwaito", 0x0F, "C", "imm", "", "wait until at most imm outbound (VMEM to HBM) DMA transfers are unfinished")
+_op("pset0", 0x10, "C", "qd sa", "SCALAR", "predicate d = 1 if a == 0 else 0")
+_op("pset1", 0x11, "C", "qd sa", "SCALAR", "predicate d = 1 if a != 0 else 0")
+_op("bp", 0x12, "C", "qa to", "", "go to `to` if predicate a is 1")
+_op("bnp", 0x13, "C", "qa to", "", "go to `to` if predicate a is 0")
+_op("barrier", 0x14, "C", "", "", "wait until nothing at all is outstanding: no result, VMEM access, direct HBM access or DMA transfer")
 
 # -- scalar ALU ---------------------------------------------------------------------------------------
 for _i, (_n, _d, _f) in enumerate((
@@ -104,6 +110,8 @@ for _i, (_n, _d, _f) in enumerate((
   _op(_n, 0x20 + _i, "S", "sd sa k", "SCALAR", _d, _f)
 _op("ssel", 0x30, "S", "sd sa k sc", "SCALAR", "b if a != 0 else c (with swap: c if a != 0 else b)", sem.sel)
 _op("scyc", 0x31, "S", "sd", "SCALAR", "cycles since launch, at issue")
+_op("sldx", 0x33, "S", "sd k", "SCALAR", "passes done of the active loop b levels out (0: the innermost); 0 if there is none")
+_op("sldep", 0x34, "S", "sd", "SCALAR", "active loops")
 _op("smul", 0x32, "S", "sd sa k", "SMUL", "a * b, low 32 bits", sem.mul)
 _DIVS = (("div", "a / b, rounded toward zero; x / 0 = -1", sem.div), ("rem", "remainder of div, sign of a; x rem 0 = x", sem.rem),
          ("divu", "a / b, unsigned; x / 0 = 2^32 - 1", sem.divu), ("remu", "remainder of divu; x rem 0 = x", sem.remu),
@@ -197,6 +205,7 @@ BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
 
 _KIND_ACCESS: dict[str, tuple[tuple[Access, ...], tuple[Access, ...]]] = {  # kind: (reads, writes)
   "vd": ((), (Access("v", "d"),)), "sd": ((), (Access("s", "d"),)), "pd": ((), (Access("p", "d"),)),
+  "qd": ((), (Access("q", "d"),)), "qa": ((Access("q", "a"),), ()),
   "pm": ((Access("p", "d"),), (Access("p", "d"),)), "pa": ((Access("p", "a"),), ()), "vs": ((Access("v", "d"),), ()),
   "va": ((Access("v", "a"),), ()), "vb": ((Access("v", "b"),), ()), "vc": ((Access("v", "c"),), ()),
   "sa": ((Access("s", "a"),), ()), "sb": ((Access("s", "b"),), ()), "sc": ((Access("s", "c"),), ()),

@@ -12,7 +12,7 @@ from ..isa import encoding as enc
 from ..isa import timing
 from ..isa.faults import Fault
 from . import layout as lay
-from .control import HALT, branch, control_fault, waits
+from .control import HALT, SLDEP, SLDX, branch, control_fault, loop_state, waits
 from .cross import MMF, MMFZ, MMI, MMIZ, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, matrix_float, matrix_int, to_scalar
 from .decode import decode, refill
 from .hbm import direct_access, start_transfer
@@ -23,7 +23,7 @@ from .vmem import vmem_load, vmem_store
 u32, i64 = np.uint32, np.int64
 
 # Python enumerations and dataclass fields are not constants to Numba; module globals that hold integers are.
-PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END = (
+PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END, _ = (
   int(m) for m in lay.Ctl)
 WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
@@ -99,7 +99,7 @@ def fault(ctl, cause, pc, cycle, info):
 
 @jit
 def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta,
-        loop_start, loop_count, dma, counts, memo, address, count, words, budget):
+        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
   Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where.
@@ -140,7 +140,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
         if cause != 0:
           fault(ctl, cause, pc, present, info)
           return
-      t = max(t, waits(word_c, word_t, dma, ctl[FENCE]))
+      t = max(t, waits(word_c, word_t, dma, ctl[FENCE], ctl[TAIL]))
     for i in range(meta[g, DEPS]):
       t = max(t, ready[deps[g, i]])
     vlat, slat = i64(meta[g, VLAT]), i64(meta[g, SLAT])
@@ -169,7 +169,11 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     scalar_x = 0        # scalar register that slot X writes
     write_l, write_t = -1, -1
     if word_s != 0:
-      value_s = scalar_slot(word_s, sregs, t)
+      code = (word_s >> _CODE) & CODE_MASK
+      if code == SLDX or code == SLDEP:
+        value_s = u32(loop_state(code, flexible(word_s, sregs), loop_total, loop_count, ctl[DEPTH]))
+      else:
+        value_s = scalar_slot(word_s, sregs, t)
       counts[N_SLOT_C + S] += 1
     if word_v != 0:
       vector_slot(word_v, sregs, R, blocks)
@@ -236,7 +240,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_c != 0:
       counts[N_SLOT_C] += 1
       halted = (word_c >> _CODE) & CODE_MASK == HALT
-      following = branch(word_c, sregs, loop_start, loop_count, ctl, pc, following)
+      following = branch(word_c, sregs, loop_start, loop_total, loop_count, ctl, following)
 
     # -- write back ---------------------------------------------------------------------------------------
     if word_s != 0:

@@ -18,7 +18,8 @@ CHUNK = 28
 INNER = 16
 """Trip count of the innermost lane loop, a constant so that it vectorises; every tile is a multiple of it."""
 
-_NOT_LANEWISE = {"vlid": "u32(e)", "scyc": "u32(t)"}
+_NOT_LANEWISE = {"vlid": "u32(e)", "scyc": "u32(t)",
+                 "sldx": "u32(0)", "sldep": "u32(0)"}  # the loop stack is the issue loop's: core asks control
 """Operations without reference function whose value is neither operand: their expression."""
 
 

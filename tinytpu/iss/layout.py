@@ -52,6 +52,7 @@ class Ctl(IntEnum):
   FAULT_CYCLE = 13
   FAULT_INFO = 14
   END = 15       # cycle in which halt issued or the fault was taken
+  PREDICATES = 16  # one bit each
 
 
 class Geometry(IntEnum):
@@ -145,12 +146,14 @@ def _fill() -> None:
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:
       raise TypeError(f"the simulator has no memory unit for {op.name}: add it to iss.layout and iss.core")
     SWAP[c] = 0 if not op.swappable else 2 if op.name in ("vsel", "ssel") else 1
-    for w in table.writes(op):
+    # Predicates are read and written in the cycle of issue: nothing ever waits for one.
+    for w in (a for a in table.writes(op) if a.file != "q"):
       WRITE[c] = FILE_BASE[w.file] << 8 | enc.FIELDS[w.field].lsb
     for bkind in range(4):
       for masked in range(2):
         # Matrix steps chain on their bucket, so they wait for registers but not for buckets.
-        accesses = [a for a in (*table.reads(op, bkind, bool(masked)), *table.writes(op)) if not (op.timing == "MM" and a.file == "p")]
+        accesses = [a for a in (*table.reads(op, bkind, bool(masked)), *table.writes(op))
+                    if a.file != "q" and not (op.timing == "MM" and a.file == "p")]
         N_ACCESS[c, bkind, masked] = len(accesses)
         for i, a in enumerate(accesses):
           ACCESS[c, bkind, masked, i] = FILE_BASE[a.file] << 8 | enc.FIELDS[a.field].lsb

@@ -35,14 +35,14 @@ class IssEngine:
     self._ready = np.zeros(lay.READY, np.int64)
     self._dma = np.zeros((2, lay.DMA_ENTRIES), np.int64)
     self._counts = np.zeros(len(COUNTERS), np.int64)
-    loops = np.zeros((2, Config.LOOP_DEPTH), np.int64)
+    loops = np.zeros((3, Config.LOOP_DEPTH), np.int64)
     self._arrays = (
       self._ctl, lay.geometry(config), self._sregs, self._rows, self._rows.view(np.float32),
       self._rows.view(np.int8), self._ready,
       self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
       self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
-      np.zeros((words, len(lay.Meta)), np.int32), loops[0], loops[1], self._dma, self._counts, np.full((256, 2), -1, np.int64),
+      np.zeros((words, len(lay.Meta)), np.int32), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
       np.zeros(width, np.uint32), np.zeros(width, np.int64), np.zeros((width, width), np.int64))
     self._run = build.engine()
     self._warm_up(progress)

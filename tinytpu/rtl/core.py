@@ -111,7 +111,8 @@ class Core(wiring.Component):
     for source, unit in ((operands.scalar, self.scalar_unit), (operands.vector, self.vector_unit), (operands.cross, self.cross_unit),
                          (operands.cross, self.matrix_unit)):
       m.d.comb += [getattr(unit.issue, name).eq(getattr(source, name)) for name in source.signature.members]
-    m.d.comb += self.scalar_unit.cycle.eq(self.issue.cycle)
+    m.d.comb += [self.scalar_unit.cycle.eq(self.issue.cycle), self.scalar_unit.loop_index.eq(self.control.index),
+                 self.scalar_unit.loop_depth.eq(self.control.depth), self.control.distance.eq(operands.scalar.b)]
     with m.If(window.pop):  # the host reads a bucket
       m.d.comb += [self.matrix_unit.issue.start.eq(1), self.matrix_unit.issue.code.eq(OPS["ppop"].code),
                    self.matrix_unit.issue.bucket.eq(window.index_out)]
@@ -155,7 +156,7 @@ class Core(wiring.Component):
     begun = self.hbm_unit.issue.start & self.decode.group.T.control.write_v
     m.d.sync += loads.eq(loads + begun - (self.hbm_unit.result.valid | hbm_load_fault))
     m.d.comb += [
-      self.control.fence_ok.eq(self.hbm_unit.stores_done & (loads == 0)),
+      self.control.fence_ok.eq(self.hbm_unit.stores_done & (loads == 0)), self.control.quiet.eq(self.issue.quiet),
       self.issue.quiet.eq(board.quiet & self.vmem_unit.idle & self.hbm_unit.stores_done
                           & (self.dma_in_engine.unfinished == 0) & (self.dma_out_engine.unfinished == 0))]
 

@@ -40,8 +40,8 @@ CONTROL = data.StructLayout({
 
 def _control(op: table.Op) -> dict[str, int]:
   reads, writes = table.reads(op), table.writes(op)
-  bits = {f"read_{a.file}_{a.field}": 1 for a in reads if a.file != "p"}
-  bits |= {f"write_{a.file}": 1 for a in writes if a.file != "p"}
+  bits = {f"read_{a.file}_{a.field}": 1 for a in reads if a.file in "sv"}
+  bits |= {f"write_{a.file}": 1 for a in writes if a.file in "sv"}
   reads_bucket, writes_bucket = (any(a.file == "p" for a in accesses) for accesses in (reads, writes))
   step = op.timing == "MM"
   if op.timing in _TIMINGS:

@@ -5,6 +5,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..config import Config
 from ..isa import timing
 from ..isa.table import OPS
 from .div import DivOp, DivSqrt
@@ -25,11 +26,13 @@ class ScalarUnit(wiring.Component):
 
   Members:
     issue: In(scalar_issue). cycle: In(32), cycles since launch, for scyc.
+    loop_index: In(32), loop_depth: In(4), for sldx and sldep, from `control`.
     fast, slow: Out(scalar_result).
   """
 
   def __init__(self) -> None:
-    super().__init__({"issue": In(scalar_issue()), "cycle": In(32), "fast": Out(scalar_result()), "slow": Out(scalar_result())})
+    super().__init__({"issue": In(scalar_issue()), "cycle": In(32), "loop_index": In(32), "loop_depth": In(Config.LOOP_DEPTH.bit_length()),
+                      "fast": Out(scalar_result()), "slow": Out(scalar_result())})
 
   def elaborate(self, platform) -> Module:
     m = Module()
@@ -45,7 +48,8 @@ class ScalarUnit(wiring.Component):
       "sadd": a + b, "ssub": a - b, "sand": a & b, "sor": a | b, "sxor": a ^ b,
       "sshl": (a << shift)[:32], "sshr": a >> shift, "ssar": a.as_signed() >> shift,
       "smin": Mux(less, a, b), "smax": Mux(less, b, a), "sminu": Mux(less_unsigned, a, b), "smaxu": Mux(less_unsigned, b, a),
-      "slt": less, "sltu": less_unsigned, "seq": a == b, "sne": a != b, "ssel": Mux(a != 0, b, i.c), "scyc": self.cycle}
+      "slt": less, "sltu": less_unsigned, "seq": a == b, "sne": a != b, "ssel": Mux(a != 0, b, i.c), "scyc": self.cycle,
+      "sldx": self.loop_index, "sldep": self.loop_depth}
     with m.Switch(i.code):
       for name in timed("S", ["SCALAR"]):
         with m.Case(OPS[name].code):
