@@ -16,7 +16,7 @@ _OPERANDS = {  # kind: what the assembly text shows, and what it is
   "va": ("vA", "vector register in field a"), "vb": ("vB", "vector register in field b"), "vc": ("vC", "vector register in field c"),
   "sd": ("sD", "scalar register, result, in field d"), "sa": ("sA", "scalar register in field a"),
   "sb": ("sB", "scalar register in field b"), "sc": ("sC", "scalar register in field c"),
-  "pd": ("pD", "PSUM bucket in field d: the result; mmf and mmi also read it"),
+  "pd": ("pD", "PSUM bucket in field d: the result; steps that do not clear also read it"),
   "pa": ("pA", "PSUM bucket in field a"),
   "qd": ("qD", "predicate, result, in field d"), "qa": ("qA", "predicate in field a"),
   "b": ("b", "flexible: vector register, scalar register or 32-bit immediate, as field bkind says"),

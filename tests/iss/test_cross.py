@@ -20,7 +20,8 @@ MOVES = {
   "xbce": lambda k: np.full(W, TILE[k % W]),
   "xrot": lambda k: TILE[(E + k) % W],
 }
-OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmf", "mmfz", "mmi", "mmiz", "ppop", "ppush"}
+STEPS = {f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z")}
+OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS}
 
 
 def test_every_operation_has_a_test():
@@ -53,9 +54,10 @@ def test_to_scalar(iss):
 
 
 def _matrix(iss, name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-  """Tile of bucket 2 after one step on tiles a and b, the bucket holding c before."""
+  """Tile of bucket 2 after one step on tiles a and b, the bucket holding c before; b is held for steps that use the held tile."""
   iss.set_vregs(1, np.stack([a, b, c]))
-  groups = [[ins("ppush", d=2, a=3)], [ins(name, d=2, a=1, b=2)], [ins("ppop", d=4, a=2)], [ins("halt")]]
+  groups = [[ins("ppush", d=2, a=3)], [ins("mmld", a=2)], [ins(name, d=2, a=1, b=3 if "w" in name else 2)], [ins("ppop", d=4, a=2)],
+            [ins("halt")]]
   assert iss.run(groups).fault is None
   assert (iss.state("vregs")[4] == iss.state("psums")[2]).all()
   return iss.state("vregs")[4]
@@ -69,14 +71,58 @@ def _float_step(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return bits((c.view(np.float32).reshape(S, S) + ((p[0] + p[1]) + (p[2] + p[3]))).reshape(-1))
 
 
-def test_float_steps(iss):
+def _halves(tile: np.ndarray, form: str) -> np.ndarray:
+  """The halfwords of a tile as float32, low half of each word first."""
+  halves = tile.view(np.uint16)
+  return halves.view(np.float16).astype(np.float32) if form == "h" else (halves.astype(np.uint32) << 16).view(np.float32)
+
+
+def _half_step(form: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+  """(c + ((p0 + p1) + (p2 + p3))) + ((p4 + p5) + (p6 + p7)) in float32, as bits; word k holds elements 2k and 2k + 1 along K."""
+  x, y = _halves(a, form).reshape(S, 2 * S), _halves(b, form).reshape(S, S, 2)
+  with np.errstate(all="ignore"):
+    p = [x[:, k, None] * y[k // 2, :, k % 2][None] for k in range(2 * S)]
+    first = c.view(np.float32).reshape(S, S) + ((p[0] + p[1]) + (p[2] + p[3]))
+    return bits((first + ((p[4] + p[5]) + (p[6] + p[7]))).reshape(-1))
+
+
+@pytest.mark.parametrize("held", ["", "w"])
+def test_float_steps(iss, held):
   rng = np.random.default_rng(3)
   for trial in range(40):
     a, b, c = (random_words(rng, W) if trial % 2 else rng.normal(0, 1, W).astype(np.float32).view(np.uint32) for _ in range(3))
     if trial % 4 == 3:
       a, b, c = (rng.choice(SPECIALS, W) for _ in range(3))
-    assert (_matrix(iss, "mmf", a, b, c) == _float_step(a, b, c)).all()
-    assert (_matrix(iss, "mmfz", a, b, c) == _float_step(a, b, np.zeros(W, np.uint32))).all()
+    assert (_matrix(iss, "mmf" + held, a, b, c) == _float_step(a, b, c)).all()
+    assert (_matrix(iss, f"mmf{held}z", a, b, c) == _float_step(a, b, np.zeros(W, np.uint32))).all()
+
+
+@pytest.mark.parametrize("held", ["", "w"])
+@pytest.mark.parametrize("form", ["h", "b"])
+def test_half_steps(iss, form, held):
+  rng = np.random.default_rng(5)
+  for trial in range(40):
+    a, b = rng.integers(0, 1 << 32, (2, W), dtype=np.uint32)
+    if trial % 2:
+      values = rng.normal(0, 1, (2, 2 * W)).astype(np.float32)
+      halves = values.astype(np.float16).view(np.uint16) if form == "h" else (values.view(np.uint32) >> 16).astype(np.uint16)
+      a, b = halves.view(np.uint32)
+    c = random_words(rng, W) if trial % 4 == 3 else rng.normal(0, 1, W).astype(np.float32).view(np.uint32)
+    assert (_matrix(iss, f"mm{form}{held}", a, b, c) == _half_step(form, a, b, c)).all()
+    assert (_matrix(iss, f"mm{form}{held}z", a, b, c) == _half_step(form, a, b, np.zeros(W, np.uint32))).all()
+
+
+def test_order_of_half_products(iss):
+  """Values for which any other grouping of the eight products gives another sum."""
+  big = 2.0**12
+  x = np.zeros((S, 2 * S), np.float16)
+  x[:] = [big, 1, -big, 1, big, 1, 1, -big]
+  y = np.full((S, S, 2), 2.0**12, np.float16)
+  y[:, :, 1] = [[2.0**-1], [2.0**-1], [2.0**-1], [2.0**12]]
+  a, b, c = x.view(np.uint32).reshape(-1), y.view(np.uint32).reshape(-1), np.zeros(W, np.uint32)
+  expected = np.float32(np.float32(np.float32(2.0**24 + 0.5) + np.float32(-(2.0**24) + 0.5)) +
+                        np.float32(np.float32(2.0**24 + 0.5) + np.float32(2.0**12 - 2.0**24)))
+  assert (_matrix(iss, "mmhz", a, b, c).view(np.float32) == expected).all()
 
 
 def test_clearing_float_step_adds_to_positive_zero(iss):
@@ -87,17 +133,18 @@ def test_clearing_float_step_adds_to_positive_zero(iss):
   assert (_matrix(iss, "mmf", minus, one, minus) == 0x80000000).all()
 
 
-def test_integer_steps(iss):
+@pytest.mark.parametrize("held", ["", "w"])
+def test_integer_steps(iss, held):
   rng = np.random.default_rng(4)
   for _ in range(20):
     a, b, c = rng.integers(0, 1 << 32, (3, W), dtype=np.uint32)
     x = a.view(np.int8).reshape(S, 4 * S).astype(np.int64)
     y = b.view(np.int8).reshape(S, S, 4).transpose(0, 2, 1).reshape(4 * S, S).astype(np.int64)
     product = (x @ y).reshape(-1)
-    assert (_matrix(iss, "mmi", a, b, c) == ((product + c) & 0xFFFFFFFF)).all()
-    assert (_matrix(iss, "mmiz", a, b, c) == (product & 0xFFFFFFFF)).all()
+    assert (_matrix(iss, "mmi" + held, a, b, c) == ((product + c) & 0xFFFFFFFF)).all()
+    assert (_matrix(iss, f"mmi{held}z", a, b, c) == (product & 0xFFFFFFFF)).all()
   lowest = np.full(W, 0x80808080, np.uint32)
-  assert (_matrix(iss, "mmiz", lowest, lowest, lowest) == 16 * 128 * 128).all()
+  assert (_matrix(iss, f"mmi{held}z", lowest, lowest, lowest) == 16 * 128 * 128).all()
 
 
 def test_bucket_numbers_count_modulo_16(iss):

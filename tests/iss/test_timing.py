@@ -10,7 +10,26 @@ import pytest
 from tests.iss.support import CONFIG, DATA, SREG, VREG, Machine, W
 from tinytpu.isa.counters import COUNTERS
 from tinytpu.isa.instruction import Instr, Label, ins
-from tinytpu.isa.timing import ALU, DIV, FLOAT, HBM_ISSUE, IMUL, LOAD, MM, MM_II, PPOP, SCALAR, SMUL, TRANS, TRANS_II, X2S, XLU, refill
+from tinytpu.isa.timing import (
+  ALU,
+  DIV,
+  FLOAT,
+  HBM_ISSUE,
+  IMUL,
+  LOAD,
+  MM,
+  MM16,
+  MM16_II,
+  MM_II,
+  PPOP,
+  SCALAR,
+  SMUL,
+  TRANS,
+  TRANS_II,
+  X2S,
+  XLU,
+  refill,
+)
 
 LATENCY = CONFIG.hbm_latency
 LINE = CONFIG.line_bytes
@@ -50,6 +69,7 @@ def test_one_group_per_cycle_from_cycle_1(iss):
     (ins("xtos", d=1, a=2), ins("vadd", d=3, a=2, bkind=SREG, b=1), X2S),
     (ins("hld", d=1, a=0), ins("vmov", d=3, bkind=VREG, b=1), HBM_ISSUE + 1 + LATENCY),
     (ins("mmf", d=1, a=2, b=3), ins("ppop", d=3, a=1), MM),
+    (ins("mmbw", d=1, a=2), ins("ppop", d=3, a=1), MM16),
     (ins("ppush", d=1, a=2), ins("ppop", d=3, a=1), ALU),
   ],
 )
@@ -122,6 +142,10 @@ def test_matrix_steps_chain(iss):
   assert issue(iss, [step, [ins("ppush", d=1, a=9)]]) == [1, 1 + MM]
   assert issue(iss, [[ins("ppush", d=1, a=9)], step]) == [1, 2]
   assert issue(iss, [step, [ins("mmiz", d=1, a=2, b=3)]]) == [1, 1 + MM_II]
+  half = [ins("mmh", d=1, a=2, b=3)]
+  assert issue(iss, [half, half, step, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM16_II, 1 + 2 * MM16_II, 1 + 2 * MM16_II + MM]
+  assert issue(iss, [step, half, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM_II, 1 + MM_II + MM16]
+  assert issue(iss, [half, [ins("mmld", a=9)], [ins("mmld", a=8)]]) == [1, 2, 3]
 
 
 CONFLICT = {"r": 32, "c2": 33}

@@ -14,8 +14,16 @@ from tinytpu.rtl.mxu import MATRIX_CLOCKS, MatrixUnit, check_timing
 from tinytpu.rtl.verilate import UnitSim, lint
 
 CONFIG = preset("4x4")
-STEPS = ("mmf", "mmfz", "mmi", "mmiz")
+STEPS = tuple(f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z"))
 OTHERS = ("xtr", "xtos", "xperm")
+
+
+def latency(name: str) -> int:
+  return getattr(timing, OPS[name].timing)
+
+
+def interval(name: str) -> int:
+  return {"f": timing.MM_II, "i": timing.MM_II, "h": timing.MM16_II, "b": timing.MM16_II}[name[2]]
 
 
 class Issue(NamedTuple):
@@ -28,14 +36,25 @@ class Issue(NamedTuple):
   b: np.ndarray
 
 
+def operands_of(tile: np.ndarray, form: str) -> np.ndarray:
+  """The float32 operands in a matrix of words, in the order of K: one per word, or low and high halfword."""
+  if form == "f":
+    return tile.view(np.float32)[..., None]
+  halves = tile.view(np.uint16).reshape(*tile.shape, 2)
+  return halves.view(np.float16).astype(np.float32) if form == "h" else (halves.astype(np.uint32) << 16).view(np.float32)
+
+
 def step(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
   """The new bucket, from tiles as matrices of words."""
-  if name.startswith("mmi"):
+  form, clear = name[2], name.endswith("z")
+  if form == "i":
     x, y = (t.view(np.int8).reshape(*t.shape, 4).astype(np.int64) for t in (a, b))
-    total = np.einsum("ikn,kjn->ij", x, y) + (0 if name == "mmiz" else c.astype(np.int64))
+    total = np.einsum("ikn,kjn->ij", x, y) + (0 if clear else c.astype(np.int64))
     return (total & 0xFFFFFFFF).astype(np.uint32)
-  p = a.view(np.float32)[:, :, None] * b.view(np.float32)[None]  # i, k, j
-  total = np.zeros_like(c).view(np.float32) if name == "mmfz" else c.view(np.float32)
+  x = operands_of(a, form).reshape(len(a), -1)                                  # i, k
+  y = operands_of(b, form).transpose(0, 2, 1).reshape(x.shape[1], -1)           # k, j
+  p = x[:, :, None] * y[None]  # i, k, j
+  total = np.zeros_like(c).view(np.float32) if clear else c.view(np.float32)
   for k in range(0, p.shape[1], 4):
     total = total + ((p[:, k] + p[:, k + 1]) + (p[:, k + 2] + p[:, k + 3]))
   return np.where(np.isnan(total), np.uint32(0x7FC00000), total.view(np.uint32))
@@ -48,11 +67,12 @@ class Bench:
     self.unit = UnitSim(MatrixUnit(config), f"MatrixUnit{config.name}", gated=gated)
     self.size = config.sublanes
     self.buckets = np.zeros((16, self.size, self.size), np.uint32)
+    self.held = np.zeros((self.size, self.size), np.uint32)
 
-  def run(self, issues: Iterable[Issue]) -> None:
-    """Run the operations and compare every pop."""
+  def run(self, issues: Iterable[Issue]) -> list[np.ndarray]:
+    """Run the operations and compare every pop; the tiles popped."""
     issues = list(issues)
-    width, n = self.size**2, issues[-1].cycle + timing.MM + 8
+    width, n = self.size**2, issues[-1].cycle + timing.MM16 + 8
     inputs = {f"issue__{f}": np.zeros(n, np.uint32) for f in ("start", "code", "d", "bucket")}
     inputs |= {f"issue__{f}": np.full((n, width), 0x3FC00001, np.uint32) for f in "ab"}
     pops = {}
@@ -67,12 +87,15 @@ class Bench:
         self.buckets[bucket % 16] = a.reshape(self.size, self.size)
       elif name in STEPS:
         c = self.buckets[bucket % 16]
-        self.buckets[bucket % 16] = step(name, a.reshape(c.shape), b.reshape(c.shape), c)
+        self.buckets[bucket % 16] = step(name, a.reshape(c.shape), self.held if "w" in name else b.reshape(c.shape), c)
+      elif name == "mmld":
+        self.held = a.reshape(self.held.shape)
     out = self.unit.run(inputs)
     assert np.flatnonzero(out["result__valid"]).tolist() == sorted(pops)
     for cycle, (reg, expected, t, bucket) in pops.items():
       assert out["result__reg"][cycle] == reg
       np.testing.assert_array_equal(out["result__data"][cycle], expected.ravel(), err_msg=f"ppop of bucket {bucket} in {t}")
+    return [out["result__data"][cycle] for cycle in sorted(pops)]
 
 
 @pytest.fixture(scope="module")
@@ -87,52 +110,62 @@ def ticking() -> Bench:
   return Bench(CONFIG, ())
 
 
-def tiles(operands, n: int, size: int, kind: str) -> np.ndarray:
-  """n tiles: raw words; floats from the special and random classes; or floats of like magnitude, where rounding differs by order."""
+def tiles(operands, n: int, size: int, kind: str, form: str = "f") -> np.ndarray:
+  """n tiles: raw words; floats from the special and random classes; or floats of like magnitude, where rounding differs by order,
+  in the operand format `form`."""
   if kind == "raw":
     return operands.raw(n * size**2).reshape(n, -1)
   if kind == "special":
     return operands.rng.permutation(operands.words(n * size**2))[:n * size**2].reshape(n, -1)
+  if form in "hb":
+    floats = operands.rng.standard_normal((n, 2 * size**2)).astype(np.float32)
+    halves = floats.astype(np.float16).view(np.uint16) if form == "h" else (floats.view(np.uint32) >> 16).astype(np.uint16)
+    return halves.view(np.uint32)
   return operands.rng.standard_normal((n, size**2)).astype(np.float32).view(np.uint32)
 
 
 def test_table_is_covered():
-  assert {op.name for op in OPS.values() if op.timing == "MM"} == set(STEPS)
+  steps = {op.name for op in OPS.values() if op.name.startswith("mm") and op.timing}
+  assert steps == set(STEPS)
 
 
 @pytest.mark.parametrize("kind", ["raw", "special", "normal"])
 @pytest.mark.parametrize("name", STEPS)
 def test_chain(bench, operands, name, kind):
   """Steps back to back on one bucket, popped as early as allowed, after a push of random contents."""
-  t, issues, n = 0, [], 400
+  t, issues, n = 0, [], 300
   for length in operands.rng.integers(1, 12, n):
-    a, b, c = (tiles(operands, int(length), bench.size, kind) for _ in range(3))
+    a, b = (tiles(operands, int(length), bench.size, kind, name[2]) for _ in range(2))
+    c = tiles(operands, 1, bench.size, kind)
     bucket = int(operands.rng.integers(0, 64))
-    issues.append(Issue(t, "ppush", bucket, 0, c[0], c[0]))
-    t += 1
-    for x, y in zip(a, b, strict=True):
+    issues += [Issue(t, "ppush", bucket, 0, c[0], c[0]), Issue(t + 1, "mmld", 0, 0, b[0], a[0])]
+    t += 2
+    for index, (x, y) in enumerate(zip(a, b, strict=True)):
       issues.append(Issue(t, name, bucket, 0, x, y))
-      t += timing.MM_II
-    t += timing.MM - timing.MM_II
+      if index % 3 == 1:
+        issues.append(Issue(t + 1, "mmld", 0, 0, y, x))  # for the steps that follow, not for those under way
+      t += interval(name)
+    t += latency(name) - interval(name)
     issues.append(Issue(t, "ppop", bucket, int(operands.rng.integers(0, 64)), a[0], b[0]))
     t += int(operands.rng.integers(1, 5))
   bench.run(issues)
 
 
 def test_every_spacing(bench, operands):
-  """Three steps at all distances from MM_II to 2 MM_II + 4, at every phase, on equal and different buckets, of either format;
-  pops of each as early as allowed."""
+  """Three steps at all distances from MM_II to 2 MM_II + 4 more than needed, at every phase, on equal and different buckets, of all
+  formats; pops of each as early as allowed."""
   t, issues = 0, []
-  spacings = range(timing.MM_II, 2 * timing.MM_II + 5)
+  spacings = range(2 * timing.MM_II + 5)
   for first in spacings:
     for second in spacings:
       for buckets in ((0, 0, 0), (1, 2, 1), (3, 4, 5), (6, 6, 7)):
         t += int(operands.rng.integers(0, 4))
         a, b = (tiles(operands, 3, bench.size, "normal") for _ in range(2))
-        cycles = (t, t + first, t + first + second)
         names = operands.rng.choice(STEPS, 3)
+        at = t + first + interval(names[0])
+        cycles = (t, at, at + second + interval(names[1]))
         plan = [Issue(*x, 0, p, q) for *x, p, q in zip(cycles, names, buckets, a, b, strict=True)]
-        ready = {bucket: cycle + timing.MM for cycle, bucket in zip(cycles, buckets, strict=True)}
+        ready = {bucket: cycle + latency(name) for name, cycle, bucket in zip(names, cycles, buckets, strict=True)}
         taken = set(cycles)
         for bucket, cycle in ready.items():
           cycle = next(c for c in range(cycle, cycle + 4) if c not in taken)
@@ -148,12 +181,12 @@ def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
   rng = operands.rng
   kinds = {kind: tiles(operands, 2 * n, size, kind) for kind in ("raw", "special", "normal")}
   issues, t, unit_free, ready = [], 0, 0, [0] * 16
-  for index, name in enumerate(rng.choice([*STEPS * 2, "ppop", "ppop", "ppush", *OTHERS], n)):
+  for index, name in enumerate(rng.choice([*STEPS, *["ppop", "ppush", "mmld"] * 2, *OTHERS], n)):
     t += int(rng.random() < gaps) * int(rng.integers(1, 40))
     bucket, reg = int(rng.choice([rng.integers(0, 64), rng.integers(0, 3)])), int(rng.integers(0, 64))
     if name in STEPS:
       t = max(t, unit_free)
-      unit_free, ready[bucket % 16] = t + timing.MM_II, t + timing.MM
+      unit_free, ready[bucket % 16] = t + interval(name), t + latency(name)
     elif name == "ppop":
       bucket %= 16
       t = max(t, ready[bucket])
@@ -173,9 +206,29 @@ def test_mix(request, operands, clocks, gaps):
   bench.run(mix(operands, 6000, bench.size, gaps))
 
 
-def test_refuses_another_timing(monkeypatch):
-  monkeypatch.setattr(timing, "MM", timing.MM - 1)
-  with pytest.raises(ValueError, match=f"isa.timing.MM is {timing.MM}, but .* takes {timing.MM + 1} cycles"):
+def test_held_and_second_operand_give_the_same_bits(bench, operands):
+  """The two dataflows: the same steps with B held and with B as an operand."""
+  t, issues = 0, []
+  for form in "fihb":
+    a = tiles(operands, 16, bench.size, "normal", form)
+    for names in (["mmld", f"mm{form}wz", *[f"mm{form}w"] * 14], ["nop", f"mm{form}z", *[f"mm{form}"] * 14]):
+      for index, name in enumerate(names):
+        if name != "nop":
+          issues.append(Issue(t, name, 1, 0, a[index], a[0]))
+        t += 8
+      t += timing.MM16
+      issues.append(Issue(t, "ppop", 1, 2, a[0], a[0]))
+      t += 1
+  found = bench.run(issues)
+  for held, given in zip(found[::2], found[1::2], strict=True):
+    np.testing.assert_array_equal(held, given)
+
+
+@pytest.mark.parametrize("name", ["MM", "MM16_II", "MM16"])
+def test_refuses_another_timing(monkeypatch, name):
+  built = getattr(timing, name)
+  monkeypatch.setattr(timing, name, built - 1)
+  with pytest.raises(ValueError, match=f"isa.timing.{name} is {built - 1}, but .* takes {built} cycles"):
     check_timing(CONFIG)
 
 

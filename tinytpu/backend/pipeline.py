@@ -57,7 +57,7 @@ def _unroll(loop: Loop) -> tuple[list[Inst], list[Inst]]:
   body, passes = _body(loop), _passes(loop)
   assert passes is not None and loop.counter is not None
   loads = sum(x.mem is not None for x in body)
-  busy = timing.MM_II * sum(x.op.timing == "MM" for x in body)
+  busy = sum(timing.INTERVALS[x.op.timing] for x in body if x.op.timing in timing.STEPS)
   amount = min(-(-MIN_CYCLES // busy), MAX_LOADS // loads)
   if passes * loads <= MAX_STRAIGHT:
     amount = passes + 1

@@ -15,8 +15,6 @@ from ..isa import timing
 from .ir import Code, Inst, Label, Reg
 
 Group = list[Inst]
-_INTERVALS = {"DIV": timing.DIV, "TRANS": timing.TRANS_II, "MM": timing.MM_II}
-"""Units that take an operation only every so many cycles, by the latency class of their operations."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ def _graph(block: list[Inst], config: Config) -> list[_Node]:
     chained = "pm" in item.op.operands  # a matrix step follows the one before it on its bucket without waiting
     for reg in item.reads():
       if (w := writer.get(name(reg))) is not None:
-        edge(w, node, 1 if chained and reg is item.dst and w.inst.op.timing == "MM" else latency(w.inst, config))
+        edge(w, node, 1 if chained and reg is item.dst and w.inst.op.timing in timing.STEPS else latency(w.inst, config))
       readers.setdefault(name(reg), []).append(node)
     if item.dst is not None and name(item.dst) != ("s", 0):
       key = name(item.dst)
@@ -93,7 +91,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
   for n in nodes:
     if not n.waits:
       heapq.heappush(future, (0, -n.height, n.index))
-  cycle, free = 0, dict.fromkeys(("h", "v", *_INTERVALS), 0)
+  cycle, free = 0, dict.fromkeys(("h", "v", *timing.INTERVALS), 0)
   ready: list[tuple[int, int]] = []
   while future or ready:
     while future and future[0][0] <= cycle:
@@ -117,7 +115,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       if target is not None:
         written.add(target)
       if unit:
-        free[unit] = cycle + _INTERVALS.get(unit, item.lines)
+        free[unit] = cycle + timing.INTERVALS.get(item.op.timing, item.lines)
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -140,7 +138,9 @@ def _unit(item: Inst) -> str:
   """The unit that an operation keeps busy for more than a cycle."""
   if item.mem is not None:
     return item.op.name[0]
-  return item.op.timing if item.op.slot in "VX" and item.op.timing in _INTERVALS else ""
+  if item.op.timing in timing.STEPS:
+    return timing.STEPS[0]
+  return item.op.timing if item.op.slot in "VX" and item.op.timing in timing.INTERVALS else ""
 
 
 def schedule(code: Code, config: Config) -> list[Group | Label]:

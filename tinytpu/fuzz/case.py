@@ -92,8 +92,8 @@ class Difference:
 
 @lru_cache(maxsize=8)
 def _setup(config: Config) -> np.ndarray:
-  """The program that sets scalar, vector and PSUM registers, the areas of VMEM and its end. Arguments: address of the image of
-  the areas in device memory, its bytes, 1, address of the image of the registers, then scalars."""
+  """The program that sets scalar, vector and PSUM registers, the held tile, the areas of VMEM and its end. Arguments: address of the
+  image of the areas in device memory, its bytes, 1, address of the image of the registers, then scalars."""
   tile = config.width
   image, nbytes, one, registers = range(BASE, BASE + 4)
   end = config.vmem_bytes - END_TILES * config.line_bytes
@@ -102,7 +102,7 @@ def _setup(config: Config) -> np.ndarray:
     groups += [[ins("hld", d=i, a=registers)], [ins("ppush", d=i, a=i), ins("sadd", d=registers, a=registers, imm=4 * tile)]]
   for i in range(Config.VREGS):
     groups.append([ins("hld", d=i, a=registers), ins("sadd", d=registers, a=registers, imm=4 * tile)])
-  groups.append([ins("sadd", d=1, a=0, imm=end)])
+  groups.append([ins("sadd", d=1, a=0, imm=end), ins("mmld", a=0)])
   groups += [[ins("vst", d=i, a=1, off=i * tile)] for i in range(END_TILES)]
   groups += [[ins("sadd", d=i, a=registers + 1 + i % 27, imm=i * 0x01234567)] for i in range(1, DIRTY_S + 1)]
   return pack([*groups, [ins("halt")]])

@@ -177,12 +177,19 @@ _op("xany", 0xC9, "X", "sd va", "X2S", "scalar d = 1 if any element of a != 0 el
 _op("xall", 0xCA, "X", "sd va", "X2S", "scalar d = 1 if every element of a != 0 else 0")
 
 # -- matrix unit --------------------------------------------------------------------------------------
-_MMF = "float32 matrix step: d[i][j] = {c} + (((p0 + p1) + (p2 + p3)) [+ next four ...]), pk = a[i][k] * b[k][j], each rounded"
-_MMI = "int8 matrix step: d[i][j] = {c} + sum over k and the four signed bytes n of a[i][k].n * b[k][j].n, modulo 2^32"
-_op("mmf", 0xD0, "X", "pm va vb", "MM", _MMF.format(c="d[i][j]"))
-_op("mmfz", 0xD1, "X", "pd va vb", "MM", _MMF.format(c="+0"))
-_op("mmi", 0xD2, "X", "pm va vb", "MM", _MMI.format(c="d[i][j]"))
-_op("mmiz", 0xD3, "X", "pd va vb", "MM", _MMI.format(c="0"))
+_SUM = "d[i][j] = {c} + ((p0 + p1) + (p2 + p3)) [+ the next four, and so on], rounded after every operation; "
+_STEPS = (
+  ("mmf", "MM", "float32 matrix step: " + _SUM + "pk = a[i][k] * {b}[k][j]"),
+  ("mmi", "MM", "int8 matrix step: d[i][j] = {c} + sum over k and the four signed bytes n of a[i][k].n * {b}[k][j].n, modulo 2^32"),
+  ("mmh", "MM16", "float16 matrix step: " + _SUM + "p(2k + n) = a[i][k].n * {b}[k][j].n of the halfwords n = 0 (low), 1, in float32"),
+  ("mmb", "MM16", "bfloat16 matrix step: " + _SUM + "p(2k + n) = a[i][k].n * {b}[k][j].n of the halfwords n = 0 (low), 1, in float32"))
+for (_n, _t, _d), _c, _w in zip(_STEPS, (0xD0, 0xD2, 0xD4, 0xD6), (0x48, 0x4A, 0x4C, 0x4E), strict=True):
+  _zero = "0" if _n == "mmi" else "+0"
+  _op(_n, _c, "X", "pm va vb", _t, _d.format(c="d[i][j]", b="b"))
+  _op(_n + "z", _c + 1, "X", "pd va vb", _t, _d.format(c=_zero, b="b"))
+  _op(_n + "w", _w, "X", "pm va", _t, _d.format(c="d[i][j]", b="w") + "; w is the held tile")
+  _op(_n + "wz", _w + 1, "X", "pd va", _t, _d.format(c=_zero, b="w") + "; w is the held tile")
+_op("mmld", 0xDA, "X", "va", "", "hold tile a in the array, as w of the steps that issue later")
 _op("ppop", 0xD8, "X", "vd pa", "PPOP", "d = bucket a")
 _op("ppush", 0xD9, "X", "pd va", "ALU", "bucket d = a")
 

@@ -18,8 +18,15 @@ PPOP = 2     # read of a PSUM bucket
 LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)
 MM = 19      # matrix step: its bucket may be read or written this many cycles later
 MM_II = 4    # a matrix step starts every so many cycles
+MM16 = 23    # the same of a matrix step on halfwords, which has twice as many products
+MM16_II = 8  # matrix step on halfwords: another step may issue this many cycles later
 HBM_ISSUE = 2   # direct HBM load: HBM_ISSUE + n + hbm_latency cycles, n = lines touched (at least 1)
 DMA_QUEUE = 4   # DMA transfers of one direction that may be unfinished at once
+
+STEPS = ("MM", "MM16")
+"""Latency classes of matrix steps."""
+INTERVALS = {"DIV": DIV, "TRANS": TRANS_II, "MM": MM_II, "MM16": MM16_II}
+"""Latency classes whose unit takes another operation only after so many cycles."""
 
 
 def refill(config: Config) -> int:

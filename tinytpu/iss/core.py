@@ -13,11 +13,12 @@ from ..isa import timing
 from ..isa.faults import Fault
 from . import layout as lay
 from .control import HALT, SLDEP, SLDX, branch, control_fault, loop_state, waits
-from .cross import MMF, MMFZ, MMI, MMIZ, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, matrix_float, matrix_int, to_scalar
+from .cross import MMLD, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, to_scalar
 from .decode import decode, refill
 from .hbm import direct_access, start_transfer
 from .jit import jit
 from .lanes import INNER, scalar, vector
+from .matrix import matrix_step
 from .vmem import vmem_load, vmem_store
 
 u32, i64 = np.uint32, np.int64
@@ -29,9 +30,11 @@ WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in
 STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
 VSTORE, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
 VDIV, VMEM, V0, P0 = lay.VDIV, lay.VMEM, lay.V0, lay.P0
-PSUM_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = lay.PSUM_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW
+PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
+  lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
 LAT, FORM, UNIT, BUSY, INTERVAL, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.INTERVAL, lay.SWAP, lay.INDEX, lay.FLEX
+STEP, FORMAT, CLEAR, HELD = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
 LOAD, WORD_BYTES = timing.LOAD, enc.WORD_BYTES
@@ -182,15 +185,14 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       counts[N_SLOT_C + X] += 1
       code, d, a, b = (word_x >> _CODE) & CODE_MASK, (word_x >> _D) & REG, (word_x >> _A) & REG, (word_x >> _B) & REG
       done = t + LAT[code]
-      if code == MMF or code == MMFZ or code == MMI or code == MMIZ:
+      if STEP[code] != 0:
         d &= BUCKET
-        if code == MMF or code == MMFZ:
-          matrix_float(R, F, d, a, b, side, code == MMFZ)
-        else:
-          matrix_int(R, B, d, a, b, side, code == MMIZ)
+        matrix_step(R, F, B, FORMAT[code], d, a, HELD_ROW if HELD[code] != 0 else b, side, CLEAR[code] != 0)
         ready[BUSY[code]], ready[P0 + d] = t + INTERVAL[code], done
         counts[N_MXU] += 1
         tail = max(tail, done)
+      elif code == MMLD:
+        copy_row(R, HELD_ROW, a, blocks)
       elif code == PPUSH:
         d &= BUCKET
         copy_row(R, PSUM_ROW + d, a, blocks)

@@ -16,9 +16,13 @@ from ..isa.counters import COUNTERS
 # -- rows of the register array R (rows x width words) ------------------------------------------------
 PSUM_ROW = Config.VREGS
 """Row of PSUM bucket 0; rows before it are the vector registers."""
-B_ROW, ONES_ROW, V_ROW, X_ROW, L_ROW, T_ROW = range(PSUM_ROW + Config.PSUMS, PSUM_ROW + Config.PSUMS + 6)
+HELD_ROW = PSUM_ROW + Config.PSUMS
+"""The tile that the matrix unit holds."""
+B_ROW, ONES_ROW, V_ROW, X_ROW, L_ROW, T_ROW = range(HELD_ROW + 1, HELD_ROW + 7)
 """Scratch rows: broadcast operand, an all-ones mask, and the results of slots V, X, L and T before they are written back."""
-ROWS = T_ROW + 1
+WIDE_A, WIDE_B = T_ROW + 1, T_ROW + 3
+"""Scratch rows, two each: low and high halfwords of a matrix step's operands, as float32."""
+ROWS = WIDE_B + 2
 
 # -- the ready array: cycle from which a register or unit is available --------------------------------
 FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
@@ -99,6 +103,14 @@ class Unit(IntEnum):
   DMAO = 6
 
 
+class Format(IntEnum):
+  """Element formats of matrix steps; the third letter of their names."""
+  F = 0   # float32
+  I = 1   # four signed bytes
+  H = 2   # two float16
+  B = 3   # two bfloat16
+
+
 SLOT_NAMES = tuple(table.SLOTS)
 NOP_SLOT = len(SLOT_NAMES)
 N_SLOTS = len(SLOT_NAMES)
@@ -118,9 +130,13 @@ WRITE = np.full(_CODES, -1, np.int32)        # ready base << 8 | lsb of the regi
 INDEX = np.full(_CODES, -1, np.int16)        # number of the operation within its slot, for dispatch
 N_ACCESS = np.zeros((_CODES, 4, 2), np.int8)  # by code, bkind, masked
 ACCESS = np.zeros((_CODES, 4, 2, 8), np.int32)  # ready base << 8 | lsb of every register waited for
+STEP = np.zeros(_CODES, np.int8)             # 1 for matrix steps; of those
+FORMAT = np.zeros(_CODES, np.int8)           # Format,
+CLEAR = np.zeros(_CODES, np.int8)            # 1 if C is zero,
+HELD = np.zeros(_CODES, np.int8)             # 1 if b is the held tile
 
 
-_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "MM", "HBM_ISSUE")
+_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "HBM_ISSUE", *timing.STEPS)
 """Timing classes whose units and ports are modelled."""
 
 
@@ -139,8 +155,11 @@ def _fill() -> None:
       else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
     if op.timing not in _CLASSES:
       raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
-    BUSY[c], INTERVAL[c] = {"DIV": (SDIV if op.slot == "S" else VDIV, timing.DIV), "TRANS": (VTRANS, timing.TRANS_II),
-                            "MM": (MXU, timing.MM_II)}.get(op.timing, (-1, 0))
+    step = op.timing in timing.STEPS
+    INTERVAL[c] = timing.INTERVALS.get(op.timing, 0)
+    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "TRANS": VTRANS, **dict.fromkeys(timing.STEPS, MXU)}.get(op.timing, -1)
+    if step:
+      STEP[c], FORMAT[c], CLEAR[c], HELD[c] = 1, Format[op.name[2].upper()], "pd" in op.operands, "vb" not in op.operands
     if FORM[c]:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:
@@ -153,7 +172,7 @@ def _fill() -> None:
       for masked in range(2):
         # Matrix steps chain on their bucket, so they wait for registers but not for buckets.
         accesses = [a for a in (*table.reads(op, bkind, bool(masked)), *table.writes(op))
-                    if a.file != "q" and not (op.timing == "MM" and a.file == "p")]
+                    if a.file != "q" and not (step and a.file == "p")]
         N_ACCESS[c, bkind, masked] = len(accesses)
         for i, a in enumerate(accesses):
           ACCESS[c, bkind, masked, i] = FILE_BASE[a.file] << 8 | enc.FIELDS[a.field].lsb

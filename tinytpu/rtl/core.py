@@ -196,7 +196,7 @@ class Core(wiring.Component):
     group = self.decode.group
     events = {
       "groups": issue.issue, **{f"slot_{slot}": issue.issue & getattr(group, slot).valid for slot in SLOTS},
-      "div_ops": issue.issue & group.V.valid & group.V.control.is_DIV, "mxu_steps": issue.issue & group.X.valid & group.X.control.is_MM,
+      "div_ops": issue.issue & group.V.valid & group.V.control.is_DIV, "mxu_steps": issue.issue & group.X.valid & group.X.control.step,
       "vmem_cycles": self.vmem_unit.busy_cycle, "hbm_lines": self.hbm_unit.line,
       "dma_lines": self.dma_in_engine.line + self.dma_out_engine.line, "refills": self.fetch_unit.refill}
     if events.keys() != set(COUNTERS):

@@ -13,7 +13,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out, Signature
 
 from ..isa import encoding as enc
-from ..isa import table
+from ..isa import table, timing
 from .fetch import PACKET_BITS
 
 __all__ = ["CONTROL", "CONTROL_WORDS", "SLOTS", "Decode", "SlotRead", "field", "group", "operation", "slot_reads", "used"]
@@ -21,7 +21,7 @@ __all__ = ["CONTROL", "CONTROL_WORDS", "SLOTS", "Decode", "SlotRead", "field", "
 SLOTS = tuple(table.SLOTS)
 
 _READS = ("s_a", "s_c", "s_x", "s_r", "s_c2", "s_d", "v_a", "v_b", "v_c", "v_d", "v_r")
-_TIMINGS = ("SMUL", "DIV", "ALU", "IMUL", "FLOAT", "TRANS", "MM")
+_TIMINGS = ("SMUL", "DIV", "ALU", "IMUL", "FLOAT", "TRANS", *timing.STEPS)
 
 CONTROL = data.StructLayout({
   "known": 1,                             # the code is an operation's
@@ -32,6 +32,7 @@ CONTROL = data.StructLayout({
   "swap_ab": 1, "swap_bc": 1,             # the operands that the field swap exchanges
   "memory": 1,                            # has an element type and perhaps a mask
   **{f"is_{t}": 1 for t in _TIMINGS},     # result latency, where the issue stage must know
+  "step": 1,                              # a matrix step
   "pop": 1, "push": 1,                    # waits for the PSUM bucket in field a, in field d
   "vmem": 1, "hbm": 1, "dmai": 1, "dmao": 1,  # the unit of slot T
 })
@@ -43,7 +44,7 @@ def _control(op: table.Op) -> dict[str, int]:
   bits = {f"read_{a.file}_{a.field}": 1 for a in reads if a.file in "sv"}
   bits |= {f"write_{a.file}": 1 for a in writes if a.file in "sv"}
   reads_bucket, writes_bucket = (any(a.file == "p" for a in accesses) for accesses in (reads, writes))
-  step = op.timing == "MM"
+  step = op.timing in timing.STEPS
   if op.timing in _TIMINGS:
     bits[f"is_{op.timing}"] = 1
   dma = "dma" in op.operands
@@ -52,7 +53,7 @@ def _control(op: table.Op) -> dict[str, int]:
     "known": 1, "slot": 1 << SLOTS.index(op.slot) if op.slot else 0,
     "flexible": "b" in op.operands or "k" in op.operands, "scalar_only": "k" in op.operands,
     "swap_ab": op.swappable and not selects, "swap_bc": op.swappable and selects,
-    "memory": table.is_memory(op), "pop": reads_bucket and not step, "push": writes_bucket and not step,
+    "memory": table.is_memory(op), "step": step, "pop": reads_bucket and not step, "push": writes_bucket and not step,
     "vmem": op.name.startswith("v") and table.is_memory(op), "hbm": op.name.startswith("h") and table.is_memory(op),
     "dmai": dma and op.name == "dmai", "dmao": dma and op.name == "dmao"}
 

@@ -78,16 +78,17 @@ class Scoreboard(wiring.Component):
   def _buckets(self, m: Module, op: wiring.PureInterface, waits: list[Value]) -> list[Signal]:
     """Per bucket the cycles until its last result; steps chain without waiting."""
     control = data.View(CONTROL, op.control)
-    left = [Signal(range(timing.MM), name=f"bucket{i}") for i in range(Config.PSUMS)]
+    left = [Signal(range(max(getattr(timing, c) for c in timing.STEPS)), name=f"bucket{i}") for i in range(Config.PSUMS)]
     busy = Signal(Config.PSUMS, name="bucket_busy")
     bits = (Config.PSUMS - 1).bit_length()
     target, source = field(op.word, enc.D)[:bits], field(op.word, enc.A)[:bits]
     m.d.comb += busy.eq(Cat(count != 0 for count in left))
     waits += [op.valid & control.pop & busy.bit_select(source, 1), op.valid & control.push & busy.bit_select(target, 1)]
-    starts = self.issue & op.valid & (control.is_MM | control.push)
+    starts = self.issue & op.valid & (control.step | control.push)
+    latency = _or([Mux(control[f"is_{c}"], getattr(timing, c) - 1, 0) for c in (*timing.STEPS, "ALU")])
     for i, count in enumerate(left):
       with m.If(starts & (target == i)):
-        m.d.sync += count.eq(Mux(control.is_MM, timing.MM - 1, timing.ALU - 1))
+        m.d.sync += count.eq(latency)
       with m.Elif(busy[i]):
         m.d.sync += count.eq(count - 1)
     return left
@@ -103,13 +104,15 @@ class Scoreboard(wiring.Component):
       new = _or([Mux(control[f"is_{c}"], 1 << (getattr(timing, c) - 1), 0) for c in classes])
       m.d.sync += due.eq(due[1:] | Mux(self.issue & op.valid, new, 0))
 
-    for slot, kind, interval in (
-        ("V", "DIV", timing.DIV), ("S", "DIV", timing.DIV), ("V", "TRANS", timing.TRANS_II), ("X", "MM", timing.MM_II)):
-      op, wanted = ops[slot], data.View(CONTROL, ops[slot].control)[f"is_{kind}"]
-      left = Signal(range(interval), name=f"left_{slot}_{kind}")
+    units: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+      ("vector_divider", "V", ("DIV",)), ("scalar_divider", "S", ("DIV",)), ("trans", "V", ("TRANS",)), ("array", "X", timing.STEPS))
+    for unit, slot, kinds in units:
+      op, control = ops[slot], data.View(CONTROL, ops[slot].control)
+      wanted = _or([control[f"is_{c}"] for c in kinds])
+      left = Signal(range(max(timing.INTERVALS[c] for c in kinds)), name=f"{unit}_left")
       waits.append(op.valid & wanted & (left != 0))
       with m.If(self.issue & op.valid & wanted):
-        m.d.sync += left.eq(interval - 1)
+        m.d.sync += left.eq(_or([Mux(control[f"is_{c}"], timing.INTERVALS[c] - 1, 0) for c in kinds]))
       with m.Elif(left != 0):
         m.d.sync += left.eq(left - 1)
 
