@@ -11,7 +11,7 @@ from tinytpu.isa.instruction import ins
 from tinytpu.isa.table import OPS
 
 MILLION = 1_000_000
-OTHER_V, OTHER_S = {"vsel", "vmov", "vlid"}, {"ssel", "scyc"}
+OTHER_V, OTHER_S = {"vsel", "vmov", "vlid"}, {"ssel", "scyc", "sldx", "sldep"}
 
 
 def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
