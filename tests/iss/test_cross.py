@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.iss.reference import SPECIALS, bits, random_words
+from tests.iss.reference import FLOAT, SPECIALS, bits, random_words
 from tests.iss.support import IMM, SREG, W
 from tinytpu.isa.instruction import ins
 from tinytpu.isa.table import OPS
@@ -21,7 +21,9 @@ MOVES = {
   "xrot": lambda k: TILE[(E + k) % W],
 }
 STEPS = {f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z")}
-OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS}
+REDUCTIONS = {f"x{kind}{along}" for kind in ("sum", "prod", "max", "min", "fsum", "fprod", "fmax", "fmin", "amax", "amin", "famax", "famin")
+              for along in "rct"}
+OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS, *REDUCTIONS}
 
 
 def test_every_operation_has_a_test():
@@ -51,6 +53,55 @@ def test_to_scalar(iss):
     groups = [[ins("xany", d=1, a=i)], [ins("xall", d=2, a=i)], [ins("xtos", d=3, a=i, imm=25)], [ins("xtos", d=4, a=i, b=32, bkind=SREG)]]
     iss.run([*groups, [ins("halt")]], [3])
     assert list(iss.state("sregs")[1:5]) == [tile.any(), tile.all(), tile[25 % W], tile[3]]
+
+
+def _tree(combine, row: list[np.uint32]) -> np.uint32:
+  """The documented order: neighbours first."""
+  while len(row) > 1:
+    row = [combine(row[e], row[e + 1]) for e in range(0, len(row), 2)]
+  return row[0]
+
+
+def _float_pair(operation, x: np.uint32, y: np.uint32) -> np.uint32:
+  return bits(operation(np.array([x], np.uint32).view(np.float32), np.array([y], np.uint32).view(np.float32)))[0]
+
+
+def _place(row: np.ndarray, larger: bool) -> int:
+  """Index of the largest or smallest: numpy's, the first of equals, NaN before all."""
+  return int(np.argmax(row) if larger else np.argmin(row))
+
+
+def _reduce(kind: str, row: np.ndarray) -> int:
+  """Reduction of a row of words."""
+  integers, values = row.view(np.int32).astype(object), row.view(np.float32)
+  if "a" in kind.replace("max", ""):
+    return _place(values if kind[0] == "f" else row.view(np.int32), kind.endswith("max"))
+  if kind in ("max", "min"):
+    return int({"max": max, "min": min}[kind](integers)) & 0xFFFFFFFF
+  if kind in ("sum", "prod"):
+    return int(integers.sum() if kind == "sum" else integers.prod()) & 0xFFFFFFFF
+  if kind in ("fsum", "fprod"):
+    return int(_tree(lambda x, y: _float_pair(np.add if kind == "fsum" else np.multiply, x, y), list(row)))
+  return int(_tree(lambda x, y: FLOAT["v" + kind](np.array([x], np.uint32), np.array([y], np.uint32))[0], list(row)))
+
+
+@pytest.mark.parametrize("name", sorted(REDUCTIONS))
+def test_reductions(iss, name):
+  rng = np.random.default_rng(6)
+  ties = np.array([0, 1 << 31, 1, 0xFFFFFFFF, 0x3F800000, 0xBF800000], np.uint32)
+  for trial in range(16):
+    tile = (rng.integers(0, 1 << 32, W, dtype=np.uint32), rng.normal(0, 1, W).astype(np.float32).view(np.uint32),
+            rng.choice(SPECIALS, W), rng.choice(ties, W))[trial % 4]
+    iss.set_vregs(1, tile[None])
+    grid, kind = tile.reshape(S, S), name[1:-1]
+    with np.errstate(all="ignore"):
+      if name[-1] == "r":
+        expected = np.repeat([_reduce(kind, row) for row in grid], S)
+      elif name[-1] == "c":
+        expected = np.tile([_reduce(kind, np.ascontiguousarray(column)) for column in grid.T], S)
+      else:
+        expected = np.full(W, _reduce(kind, tile))
+    assert (iss.vector(name, a=1) == expected).all(), (name, trial)
 
 
 def _matrix(iss, name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

@@ -27,7 +27,11 @@ from tinytpu.isa.timing import (
   TRANS,
   TRANS_II,
   X2S,
+  XFRED,
+  XFREDT,
   XLU,
+  XRED,
+  XREDT,
   refill,
 )
 
@@ -64,6 +68,10 @@ def test_one_group_per_cycle_from_cycle_1(iss):
     (ins("vdiv", d=1, a=2), ins("vst", d=1, a=0), DIV),
     (ins("vfsin", d=1, a=2), ins("vfadd", d=3, a=1), TRANS),
     (ins("xtr", d=1, a=2), ins("vadd", d=3, a=1), XLU),
+    (ins("xsumr", d=1, a=2), ins("vadd", d=3, a=1), XRED),
+    (ins("xfamaxt", d=1, a=2), ins("vadd", d=3, a=1), XREDT),
+    (ins("xfsumc", d=1, a=2), ins("vadd", d=3, a=1), XFRED),
+    (ins("xfprodt", d=1, a=2), ins("vadd", d=3, a=1), XFREDT),
     (ins("vld", d=1, a=0), ins("xperm", d=3, a=4, b=1), LOAD + 1),
     (ins("ppop", d=1, a=2), ins("vld", d=3, a=0, masked=True, c=1), PPOP),
     (ins("xtos", d=1, a=2), ins("vadd", d=3, a=2, bkind=SREG, b=1), X2S),
@@ -146,6 +154,16 @@ def test_matrix_steps_chain(iss):
   assert issue(iss, [half, half, step, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM16_II, 1 + 2 * MM16_II, 1 + 2 * MM16_II + MM]
   assert issue(iss, [step, half, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM_II, 1 + MM_II + MM16]
   assert issue(iss, [half, [ins("mmld", a=9)], [ins("mmld", a=8)]]) == [1, 2, 3]
+
+
+def test_reductions_share_a_unit_and_a_port(iss):
+  slow, fast, move = ins("xfsumt", d=1, a=9), ins("xmaxr", d=2, a=9), ins("xtr", d=3, a=9)
+  assert issue(iss, [[slow], [fast], [ins("xsumt", d=4, a=9)], [slow]]) == [
+    1, XFREDT - 1, XFREDT + XRED - 3, XFREDT + XRED + XREDT - 5]
+  assert issue(iss, [[slow], [ins("nop")], [move], [ins("ppop", d=4, a=1)]]) == [1, 2, 3, 4]
+  assert issue(iss, [[fast], [ins("nop")], [move]]) == [1, 2, 4]                         # both due in 1 + XRED
+  assert issue(iss, [[fast], [ins("ppop", d=4, a=1)], [ins("ppop", d=5, a=1)]]) == [1, 2, 4]
+  assert issue(iss, [[fast], [ins("nop")], [ins("xtos", d=1, a=9)]]) == [1, 2, 3]         # a port of its own
 
 
 CONFLICT = {"r": 32, "c2": 33}

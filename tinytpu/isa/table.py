@@ -176,6 +176,23 @@ _op("xtos", 0xC8, "X", "sd va k", "X2S", "scalar d = a[k mod width]")
 _op("xany", 0xC9, "X", "sd va", "X2S", "scalar d = 1 if any element of a != 0 else 0")
 _op("xall", 0xCA, "X", "sd va", "X2S", "scalar d = 1 if every element of a != 0 else 0")
 
+_TREE = "the elements of {what}, as a balanced binary tree in the order of elements: ((e0 . e1) . (e2 . e3)) . ..., to all of {where}"
+_WHOLE = {"r": ("each sublane", "it"), "c": ("each lane", "it"), "t": ("the tile", "the tile")}
+_FREE = iter((*range(0x40, 0x48), *range(0xB8, 0xC0), *range(0x18, 0x20), *range(0xCB, 0xD0), 0xDF, 0x3E, 0x3F, 0x35, 0x36, 0x37, 0x15))
+"""Codes of the reductions: what other slots have left."""
+for _n, _t, _d in (
+    ("xsum", "XRED", "sum, modulo 2^32, of "), ("xprod", "XRED", "product, modulo 2^32, of "), ("xmax", "XRED", "largest, signed, of "),
+    ("xmin", "XRED", "smallest, signed, of "), ("xfsum", "XFRED", "float32 sum of "), ("xfprod", "XFRED", "float32 product of "),
+    ("xfmax", "XRED", "vfmax of "), ("xfmin", "XRED", "vfmin of ")):
+  for _dim, (_what, _where) in _WHOLE.items():
+    _op(_n + _dim, next(_FREE), "X", "vd va", _t + ("T" if _dim == "t" else ""), _d + _TREE.format(what=_what, where=_where))
+_PLACE = {"r": "lane number", "c": "sublane number", "t": "element index"}
+for _n, _d in (("xamax", "largest, signed,"), ("xamin", "smallest, signed,"), ("xfamax", "largest float32 (a NaN before all)"),
+               ("xfamin", "smallest float32 (a NaN before all)")):
+  for _dim, (_what, _where) in _WHOLE.items():
+    _op(_n + _dim, next(_FREE), "X", "vd va", "XREDT" if _dim == "t" else "XRED",
+        f"{_PLACE[_dim]} of the {_d} element of {_what}, the lowest of equals, to all of {_where}")
+
 # -- matrix unit --------------------------------------------------------------------------------------
 _SUM = "d[i][j] = {c} + ((p0 + p1) + (p2 + p3)) [+ the next four, and so on], rounded after every operation; "
 _STEPS = (

@@ -14,6 +14,10 @@ DIV = 37     # integer divide and remainder, float divide, reciprocal, square ro
 TRANS = 14   # exp2, log2, sin, cos of float32
 TRANS_II = 4    # one of them starts every so many cycles: so many beats feed a tile to width / TRANS_II pipelines
 XLU = 2      # cross-lane moves
+XRED = 4     # reductions by sublane or lane: integer, float maximum and minimum, index of either; a cycle per level of the tree
+XREDT = 6    # the same over the whole tile
+XFRED = 8    # float32 sum and product by sublane or lane; three cycles per level
+XFREDT = 14  # the same over the whole tile
 PPOP = 2     # read of a PSUM bucket
 LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)
 MM = 19      # matrix step: its bucket may be read or written this many cycles later
@@ -23,9 +27,12 @@ MM16_II = 8  # matrix step on halfwords: another step may issue this many cycles
 HBM_ISSUE = 2   # direct HBM load: HBM_ISSUE + n + hbm_latency cycles, n = lines touched (at least 1)
 DMA_QUEUE = 4   # DMA transfers of one direction that may be unfinished at once
 
+REDUCTIONS = ("XRED", "XREDT", "XFRED", "XFREDT")
+"""Latency classes of reductions: the unit is free again two cycles before the result is readable."""
 STEPS = ("MM", "MM16")
 """Latency classes of matrix steps."""
-INTERVALS = {"DIV": DIV, "TRANS": TRANS_II, "MM": MM_II, "MM16": MM16_II}
+INTERVALS = {"DIV": DIV, "TRANS": TRANS_II, "MM": MM_II, "MM16": MM16_II,
+             "XRED": XRED - 2, "XREDT": XREDT - 2, "XFRED": XFRED - 2, "XFREDT": XFREDT - 2}
 """Latency classes whose unit takes another operation only after so many cycles."""
 
 

@@ -19,22 +19,23 @@ from .hbm import direct_access, start_transfer
 from .jit import jit
 from .lanes import INNER, scalar, vector
 from .matrix import matrix_step
+from .reduce import reduction
 from .vmem import vmem_load, vmem_store
 
 u32, i64 = np.uint32, np.int64
 
 # Python enumerations and dataclass fields are not constants to Numba; module globals that hold integers are.
-PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END, _ = (
-  int(m) for m in lay.Ctl)
+(PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, XPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END,
+ _) = (int(m) for m in lay.Ctl)
 WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
-STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
+STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
 VSTORE, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
 VDIV, VMEM, V0, P0 = lay.VDIV, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
   lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
 LAT, FORM, UNIT, BUSY, INTERVAL, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.INTERVAL, lay.SWAP, lay.INDEX, lay.FLEX
-STEP, FORMAT, CLEAR, HELD = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD
+STEP, FORMAT, CLEAR, HELD, REDUCTION, ALONG = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD, lay.REDUCTION, lay.ALONG
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
 LOAD, WORD_BYTES = timing.LOAD, enc.WORD_BYTES
@@ -146,22 +147,25 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       t = max(t, waits(word_c, word_t, dma, ctl[FENCE], ctl[TAIL]))
     for i in range(meta[g, DEPS]):
       t = max(t, ready[deps[g, i]])
-    vlat, slat = i64(meta[g, VLAT]), i64(meta[g, SLAT])
-    if vlat != 0 or slat != 0:
+    vlat, slat, xlat = i64(meta[g, VLAT]), i64(meta[g, SLAT]), i64(meta[g, XLAT])
+    if vlat | slat | xlat:
       ahead = t - ctl[BASE]
       vport = ctl[VPORT] >> ahead if ahead < 63 else 0
       sport = ctl[SPORT] >> ahead if ahead < 63 else 0
-      while (vlat != 0 and (vport >> vlat) & 1) or (slat != 0 and (sport >> slat) & 1):
-        vport, sport, t = vport >> 1, sport >> 1, t + 1
+      xport = ctl[XPORT] >> ahead if ahead < 63 else 0
+      while ((vlat != 0 and (vport >> vlat) & 1) or (slat != 0 and (sport >> slat) & 1) or (xlat != 0 and (xport >> xlat) & 1)):
+        vport, sport, xport, t = vport >> 1, sport >> 1, xport >> 1, t + 1
       if vlat != 0:
         vport |= 1 << vlat
       if slat != 0:
         sport |= 1 << slat
+      if xlat != 0:
+        xport |= 1 << xlat
     if t >= ctl[LIMIT]:
       fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
       return
-    if vlat != 0 or slat != 0:
-      ctl[BASE], ctl[VPORT], ctl[SPORT] = t, vport, sport
+    if vlat | slat | xlat:
+      ctl[BASE], ctl[VPORT], ctl[SPORT], ctl[XPORT] = t, vport, sport, xport
     counts[N_GROUPS] += 1
     tail = ctl[TAIL]
 
@@ -203,6 +207,10 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
         row_x = d
       elif code == XTOS or code == XANY or code == XALL:
         value_x, scalar_x = to_scalar(R, code, a, flexible(word_x, sregs), width), d
+      elif REDUCTION[code] >= 0:
+        reduction(R, REDUCTION[code], ALONG[code], a, width, side)
+        ready[BUSY[code]] = t + INTERVAL[code]
+        row_x = d
       else:
         cross(R, code, a, b, flexible(word_x, sregs) if code != XPERM else 0, width, side)
         row_x = d

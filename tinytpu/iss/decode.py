@@ -17,7 +17,7 @@ PACKET, WORD_BYTES, MAX_DTYPE = enc.PACKET_WORDS, enc.WORD_BYTES, max(enc.MemTyp
 K_NOT, B_NOT = enc.BKind.VREG, enc.BKIND.mask  # bkinds that a k operand, and any flexible operand, may not have
 SLOT, FLEX, FORM, LAT, PORT, BUSY, WRITE, UNIT = lay.SLOT, lay.FLEX, lay.FORM, lay.LAT, lay.PORT, lay.BUSY, lay.WRITE, lay.UNIT
 N_ACCESS, ACCESS, NOP_SLOT, N_SLOTS, P0, C, T = lay.N_ACCESS, lay.ACCESS, lay.NOP_SLOT, lay.N_SLOTS, lay.P0, lay.C, lay.T
-STATE, WORDS, DEPS, VLAT, SLAT, SPECIAL = (int(m) for m in lay.Meta)
+STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
 DMAI = int(lay.Unit.DMAI)
 
 
@@ -79,6 +79,8 @@ def decode(text, slots, deps, meta, g, pc):
         meta[start, VLAT] = LAT[code]
       elif PORT[code] == 2:
         meta[start, SLAT] = LAT[code]
+      elif PORT[code] == 3:
+        meta[start, XLAT] = LAT[code]
       if slot == C or (slot == T and UNIT[code] >= DMAI):
         meta[start, SPECIAL] = 1
     if (word >> CHAIN_LSB) & 1 == 0:

@@ -27,7 +27,7 @@ ROWS = WIDE_B + 2
 # -- the ready array: cycle from which a register or unit is available --------------------------------
 FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
 V0, P0 = FILE_BASE["v"], FILE_BASE["p"]
-SDIV, VDIV, VTRANS, MXU, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 6)
+SDIV, VDIV, VTRANS, MXU, REDUCE, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 7)
 READY = HBM + 1
 MAX_DEPS = 32
 """Most entries of the ready array that one group can wait for, rounded up."""
@@ -51,12 +51,13 @@ class Ctl(IntEnum):
   BASE = 8       # cycle to which the port reservations below are relative
   VPORT = 9      # bit k: the vector ALU's write port is taken in cycle BASE + k
   SPORT = 10     # the same of the slow scalar port
-  FAULT = 11     # isa.faults.Fault
-  FAULT_PC = 12
-  FAULT_CYCLE = 13
-  FAULT_INFO = 14
-  END = 15       # cycle in which halt issued or the fault was taken
-  PREDICATES = 16  # one bit each
+  XPORT = 11     # the same of slot X's port
+  FAULT = 12     # isa.faults.Fault
+  FAULT_PC = 13
+  FAULT_CYCLE = 14
+  FAULT_INFO = 15
+  END = 16       # cycle in which halt issued or the fault was taken
+  PREDICATES = 17  # one bit each
 
 
 class Geometry(IntEnum):
@@ -89,7 +90,8 @@ class Meta(IntEnum):
   DEPS = 2       # entries of the ready array that it waits for
   VLAT = 3       # latency on the vector ALU's write port, 0 if it does not use it
   SLAT = 4       # the same for the slow scalar port
-  SPECIAL = 5    # 1 if the group needs more than `ready` before it issues: control that may wait or fault, or DMA
+  XLAT = 5       # the same for slot X's port into the vector registers
+  SPECIAL = 6    # 1 if the group needs more than `ready` before it issues: control that may wait or fault, or DMA
 
 
 class Unit(IntEnum):
@@ -111,6 +113,9 @@ class Format(IntEnum):
   B = 3   # two bfloat16
 
 
+REDUCTION_NAMES = tuple(dict.fromkeys(op.name[:-1] for op in table.OPS.values() if op.timing in timing.REDUCTIONS))
+"""Reductions, less the letter that says along what."""
+
 SLOT_NAMES = tuple(table.SLOTS)
 NOP_SLOT = len(SLOT_NAMES)
 N_SLOTS = len(SLOT_NAMES)
@@ -121,7 +126,7 @@ SLOT = np.full(_CODES, -1, np.int8)          # slot number, NOP_SLOT for nop, -1
 FLEX = np.zeros(_CODES, np.int8)             # 1: operand b, 2: operand k
 FORM = np.zeros(_CODES, np.int8)             # 1 mem, 2 mem2, 3 memx
 LAT = np.zeros(_CODES, np.int32)             # fixed latencies
-PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port
+PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port, 3 slot X's
 UNIT = np.zeros(_CODES, np.int8)             # Unit
 BUSY = np.full(_CODES, -1, np.int16)         # ready entry of the unit that it occupies
 INTERVAL = np.zeros(_CODES, np.int32)        # cycles from one start to the next in that unit, where they are fixed
@@ -134,9 +139,12 @@ STEP = np.zeros(_CODES, np.int8)             # 1 for matrix steps; of those
 FORMAT = np.zeros(_CODES, np.int8)           # Format,
 CLEAR = np.zeros(_CODES, np.int8)            # 1 if C is zero,
 HELD = np.zeros(_CODES, np.int8)             # 1 if b is the held tile
+REDUCTION = np.full(_CODES, -1, np.int8)     # of reductions: index in REDUCTION_NAMES
+ALONG = np.zeros(_CODES, np.int8)            # 0 by sublane, 1 by lane, 2 over the tile
 
 
-_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "HBM_ISSUE", *timing.STEPS)
+_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "HBM_ISSUE", *timing.STEPS,
+            *timing.REDUCTIONS)
 """Timing classes whose units and ports are modelled."""
 
 
@@ -150,16 +158,20 @@ def _fill() -> None:
     FLEX[c] = 1 if "b" in op.operands else 2 if "k" in op.operands else 0
     FORM[c] = next((i for i, kind in enumerate(("mem", "mem2", "memx"), 1) if kind in op.operands), 0)
     LAT[c] = getattr(timing, op.timing) if op.timing else 0
-    PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") else 0
+    PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") \
+      else 3 if op.timing in ("XLU", "PPOP", *timing.REDUCTIONS) else 0
     UNIT[c] = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "hld": Unit.HLOAD, "hst": Unit.HSTORE}.get(op.name[:3], Unit.NONE) if FORM[c] \
       else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
     if op.timing not in _CLASSES:
       raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
     step = op.timing in timing.STEPS
     INTERVAL[c] = timing.INTERVALS.get(op.timing, 0)
-    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "TRANS": VTRANS, **dict.fromkeys(timing.STEPS, MXU)}.get(op.timing, -1)
+    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "TRANS": VTRANS, **dict.fromkeys(timing.STEPS, MXU),
+               **dict.fromkeys(timing.REDUCTIONS, REDUCE)}.get(op.timing, -1)
     if step:
       STEP[c], FORMAT[c], CLEAR[c], HELD[c] = 1, Format[op.name[2].upper()], "pd" in op.operands, "vb" not in op.operands
+    if op.timing in timing.REDUCTIONS:
+      REDUCTION[c], ALONG[c] = REDUCTION_NAMES.index(op.name[:-1]), "rct".index(op.name[-1])
     if FORM[c]:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:

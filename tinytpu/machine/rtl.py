@@ -25,7 +25,7 @@ from .base import RunResult, check_launch
 
 SLICE = 1 << 18
 """Cycles between two looks at signals, so that a long run can be interrupted (about a second)."""
-NO_INLINE = ("*.lane*", "*.pe_*")
+NO_INLINE = ("*.lane*", "*.pe_*", "*.node*")
 """Modules instantiated often, which Verilator keeps as functions of their own."""
 
 

@@ -18,6 +18,7 @@ from .interfaces import hbm_port, memory_fault, scalar_result, tile_bits
 from .issue import Issue, fault_record
 from .mxu import MATRIX_CLOCKS, MatrixUnit
 from .operands import Operands
+from .reduce import REDUCE_CLOCKS, ReduceUnit
 from .scalar import ScalarUnit
 from .scoreboard import Scoreboard
 from .vmem import VMEM_CLOCKS, VmemUnit
@@ -28,6 +29,7 @@ from .xlu import CrossUnit
 __all__ = ["CLOCK_ENABLES", "Core"]
 
 CLOCK_ENABLES = (dict.fromkeys(VECTOR_CLOCKS, "vector_unit") | dict.fromkeys(MATRIX_CLOCKS, "matrix_unit")
+                 | dict.fromkeys(REDUCE_CLOCKS, "reduce_unit")
                  | dict.fromkeys(VMEM_CLOCKS, "vmem_unit") | dict.fromkeys(HBM_CLOCKS, "hbm_unit"))
 """Clock domains that may rest, and the unit whose output `<domain>_enable` says when not."""
 
@@ -67,6 +69,7 @@ class Core(wiring.Component):
     m.submodules.scalar_unit = self.scalar_unit = ScalarUnit()
     m.submodules.vector_unit = self.vector_unit = VectorUnit(config)
     m.submodules.cross_unit = self.cross_unit = CrossUnit(config)
+    m.submodules.reduce_unit = self.reduce_unit = ReduceUnit(config)
     m.submodules.matrix_unit = self.matrix_unit = MatrixUnit(config)
     m.submodules.vmem_unit = self.vmem_unit = VmemUnit(config)
     m.submodules.hbm_unit = self.hbm_unit = HbmUnit(config)
@@ -109,7 +112,7 @@ class Core(wiring.Component):
   def _units(self, m: Module) -> None:
     operands, window = self.operands, self.window
     for source, unit in ((operands.scalar, self.scalar_unit), (operands.vector, self.vector_unit), (operands.cross, self.cross_unit),
-                         (operands.cross, self.matrix_unit)):
+                         (operands.cross, self.reduce_unit), (operands.cross, self.matrix_unit)):
       m.d.comb += [getattr(unit.issue, name).eq(getattr(source, name)) for name in source.signature.members]
     m.d.comb += [self.scalar_unit.cycle.eq(self.issue.cycle), self.scalar_unit.loop_index.eq(self.control.index),
                  self.scalar_unit.loop_depth.eq(self.control.depth), self.control.distance.eq(operands.scalar.b)]
@@ -128,11 +131,11 @@ class Core(wiring.Component):
   def _results(self, m: Module) -> None:
     """Write-back and release of registers. A load that faults releases its register without writing it."""
     operands, board = self.operands, self.scoreboard
-    cross, pop, window = self.cross_unit.result, self.matrix_unit.result, self.window
+    cross, reduce, pop, window = self.cross_unit.result, self.reduce_unit.result, self.matrix_unit.result, self.window
     m.d.comb += [
-      operands.vector_cross.valid.eq(cross.valid | (pop.valid & ~window.busy)),
-      operands.vector_cross.reg.eq(Mux(cross.valid, cross.reg, pop.reg)),
-      operands.vector_cross.data.eq(Mux(cross.valid, cross.data, pop.data))]
+      operands.vector_cross.valid.eq(cross.valid | reduce.valid | (pop.valid & ~window.busy)),
+      operands.vector_cross.reg.eq(Mux(cross.valid, cross.reg, Mux(reduce.valid, reduce.reg, pop.reg))),
+      operands.vector_cross.data.eq(Mux(cross.valid, cross.data, Mux(reduce.valid, reduce.data, pop.data)))]
     for sink, source in ((operands.vector_vector, self.vector_unit.result), (operands.vector_load, self.vmem_unit.result),
                          (operands.vector_hbm, self.hbm_unit.result), (operands.scalar_alu, self.scalar_unit.fast),
                          (operands.scalar_slow, self.scalar_unit.slow), (operands.scalar_cross, self.cross_unit.scalar),

@@ -96,16 +96,19 @@ class Scoreboard(wiring.Component):
   def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> None:
     """Write ports shared by several latencies (bit k: a result falls due in k cycles), and units that take an operation only every
     so many cycles."""
-    for slot, classes in (("V", ("ALU", "IMUL", "FLOAT", "DIV", "TRANS")), ("S", ("SMUL", "DIV"))):
+    ports: tuple[tuple[str, tuple[str, ...]], ...] = (
+      ("V", ("ALU", "IMUL", "FLOAT", "DIV", "TRANS")), ("S", ("SMUL", "DIV")), ("X", ("XLU", "PPOP", *timing.REDUCTIONS)))
+    for slot, classes in ports:
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
-      due = Signal(timing.DIV, name=f"due_{slot}")
+      due = Signal(max(getattr(timing, c) for c in classes), name=f"due_{slot}")
       taken = [control[f"is_{c}"] & due[latency] for c in classes if (latency := getattr(timing, c)) < len(due)]
       waits += [op.valid & wait for wait in taken]
       new = _or([Mux(control[f"is_{c}"], 1 << (getattr(timing, c) - 1), 0) for c in classes])
       m.d.sync += due.eq(due[1:] | Mux(self.issue & op.valid, new, 0))
 
     units: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-      ("vector_divider", "V", ("DIV",)), ("scalar_divider", "S", ("DIV",)), ("trans", "V", ("TRANS",)), ("array", "X", timing.STEPS))
+      ("vector_divider", "V", ("DIV",)), ("scalar_divider", "S", ("DIV",)), ("trans", "V", ("TRANS",)), ("array", "X", timing.STEPS),
+      ("reduce", "X", timing.REDUCTIONS))
     for unit, slot, kinds in units:
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
       wanted = _or([control[f"is_{c}"] for c in kinds])

@@ -1,0 +1,131 @@
+"""ReduceUnit against numpy: every reduction, as often as the unit takes one."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinytpu.config import preset
+from tinytpu.isa import timing
+from tinytpu.isa.table import OPS
+from tinytpu.rtl.reduce import REDUCE_CLOCKS, ReduceUnit, check_timing
+from tinytpu.rtl.verilate import UnitSim, lint
+
+CONFIG = preset("4x4")
+S, W = CONFIG.sublanes, CONFIG.width
+NAN = np.uint32(0x7FC00000)
+LATENCY = {op.name: (op.timing, getattr(timing, op.timing)) for op in OPS.values() if op.timing in timing.REDUCTIONS}
+
+
+def floats(word: np.ndarray) -> np.ndarray:
+  return word.view(np.float32)
+
+
+def words(value: np.ndarray) -> np.ndarray:
+  return np.where(np.isnan(value), NAN, value.astype(np.float32).view(np.uint32))
+
+
+def larger(x: np.ndarray, y: np.ndarray, sign: int) -> np.ndarray:
+  """IEEE 754-2019 maximum (sign 1) or minimum (sign -1), as bits."""
+  a, b = floats(x), floats(y)
+  zeros = (a == 0) & (b == 0)
+  first = np.where(zeros, np.signbit(a) == (sign < 0), a > b if sign > 0 else a < b)
+  return np.where(np.isnan(a) | np.isnan(b), NAN, np.where(first, x, y))
+
+
+PAIRS = {  # of uint32 arrays
+  "sum": lambda x, y: x + y, "prod": lambda x, y: x * y,
+  "max": lambda x, y: np.maximum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
+  "min": lambda x, y: np.minimum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
+  "fsum": lambda x, y: words(floats(x) + floats(y)), "fprod": lambda x, y: words(floats(x) * floats(y)),
+  "fmax": lambda x, y: larger(x, y, 1), "fmin": lambda x, y: larger(x, y, -1),
+}
+PLACES = {  # numpy: the first of equals, NaN first of all
+  "amax": lambda x: np.argmax(x.view(np.int32), -1), "amin": lambda x: np.argmin(x.view(np.int32), -1),
+  "famax": lambda x: np.argmax(floats(x), -1), "famin": lambda x: np.argmin(floats(x), -1),
+}
+
+
+def expected(name: str, tiles: np.ndarray) -> np.ndarray:
+  """Results of a reduction of tiles (n, W)."""
+  kind, along = name[1:-1], name[-1]
+  grid = tiles.reshape(-1, S, S)
+  rows = np.ascontiguousarray({"r": grid, "c": grid.transpose(0, 2, 1), "t": grid.reshape(-1, 1, W)}[along])
+  if kind in PLACES:
+    result = PLACES[kind](rows).astype(np.uint32)
+  else:
+    while rows.shape[-1] > 1:
+      rows = PAIRS[kind](np.ascontiguousarray(rows[..., 0::2]), np.ascontiguousarray(rows[..., 1::2]))
+    result = rows[..., 0]
+  shaped = {"r": result[:, :, None], "c": result[:, None, :], "t": result[:, :, None]}[along]
+  return np.broadcast_to(shaped, (len(tiles), S, S)).reshape(-1, W)
+
+
+@pytest.fixture(scope="module", params=[REDUCE_CLOCKS, ()], ids=["resting", "ticking"])
+def unit(request) -> UnitSim:
+  return UnitSim(ReduceUnit(CONFIG), "ReduceUnit", gated=request.param)
+
+
+def run(unit: UnitSim, names: list[str], tiles: np.ndarray, cycles: np.ndarray) -> None:
+  """Issue names[i] on tiles[i] in cycles[i]; other codes of slot X in between; every cycle's result is what is due."""
+  n = int(cycles[-1]) + 20
+  rng = np.random.default_rng(1)
+  others = [OPS[name].code for name in ("xtr", "mmf", "ppop", "xany", "ppush")]
+  inputs = {"start": np.ones(n, np.uint32), "code": rng.choice(others, n), "d": rng.integers(0, 64, n),
+            "a": np.full((n, W), 0x7FC12345, np.uint32)}
+  regs = np.arange(len(names)) % 64
+  inputs["code"][cycles], inputs["d"][cycles], inputs["a"][cycles] = [OPS[name].code for name in names], regs, tiles
+  out = unit.run({f"issue__{field}": value for field, value in inputs.items()})
+  due = cycles + np.array([LATENCY[name][1] - 1 for name in names])
+  assert np.flatnonzero(out["result__valid"]).tolist() == due.tolist()
+  np.testing.assert_array_equal(out["result__reg"][due], regs)
+  with np.errstate(all="ignore"):
+    for name in set(names):
+      mine = [i for i, other in enumerate(names) if other == name]
+      np.testing.assert_array_equal(out["result__data"][due[mine]], expected(name, tiles[mine]), err_msg=name)
+
+
+def schedule(names: list[str], gaps: np.ndarray) -> np.ndarray:
+  """Issue cycles, each as early as the one before allows, plus a gap."""
+  free = np.cumsum([timing.INTERVALS[LATENCY[name][0]] for name in names] + gaps)
+  return np.r_[0, free[:-1]]
+
+
+def tiles_of(operands, n: int, kind: str) -> np.ndarray:
+  if kind == "special":
+    return operands.rng.choice(operands.specials, (n, W))
+  if kind == "small":  # ties, both zeros
+    return operands.rng.choice(np.array([0, 1 << 31, 1, 0xFFFFFFFF, 0x3F800000, 0xBF800000], np.uint32), (n, W))
+  if kind == "normal":
+    return operands.rng.standard_normal((n, W)).astype(np.float32).view(np.uint32)
+  return operands.raw(n * W).reshape(n, W)
+
+
+def test_table_is_covered():
+  assert {name[1:-1] for name in LATENCY} == PAIRS.keys() | PLACES.keys()
+  assert len(LATENCY) == 3 * (len(PAIRS) + len(PLACES))
+
+
+@pytest.mark.parametrize("kind", ["raw", "special", "small", "normal"])
+@pytest.mark.parametrize("name", LATENCY)
+def test_back_to_back(unit, operands, name, kind):
+  run(unit, [name] * 200, tiles_of(operands, 200, kind), schedule([name] * 200, np.zeros(200, int)))
+
+
+def test_mix(unit, operands):
+  n = 5000
+  names = operands.rng.choice(list(LATENCY), n).tolist()
+  kinds = np.stack([tiles_of(operands, n, kind) for kind in ("raw", "special", "small", "normal")])
+  tiles = kinds[operands.rng.integers(0, 4, n), np.arange(n)]
+  run(unit, names, tiles, schedule(names, operands.rng.integers(0, 12, n) * (operands.rng.random(n) < 0.3)))
+
+
+@pytest.mark.parametrize("name", timing.REDUCTIONS)
+def test_refuses_another_timing(monkeypatch, name):
+  built = getattr(timing, name)
+  monkeypatch.setattr(timing, name, built + 1)
+  with pytest.raises(ValueError, match=f"isa.timing.{name} is {built + 1}, but .* take {built} cycles"):
+    check_timing(CONFIG)
+
+
+def test_lint(unit):
+  assert lint(unit.verilog, "ReduceUnit") == []

@@ -1,0 +1,167 @@
+"""Reductions of a tile by sublane, by lane, or as a whole: sums, products, maxima, minima and where they are."""
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal, Value
+from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..config import Config
+from ..isa import timing
+from ..isa.table import OPS
+from .float_add import FAdd32
+from .float_cmp import compare
+from .float_common import is_nan, name
+from .float_mul import FMul32
+from .interfaces import cross_issue, tile_bits, vector_result
+from .once import place
+from .opcodes import is_op, timed
+
+__all__ = ["REDUCE_CLOCKS", "ReduceNode", "ReduceUnit", "check_timing"]
+
+REDUCE_CLOCKS = ("reduce",)
+"""Clock domain of `ReduceUnit` that may rest while its output `<domain>_enable` is low."""
+BEATS = FAdd32.CUTS + 1
+"""Cycles that a level of the tree takes in the float adder or multiplier."""
+
+
+class ReduceOp(enum.Enum, shape=4):
+  """What a node does; named as the operations, less x and the letter that says along what."""
+  SUM = 0
+  PROD = 1
+  MAX = 2
+  MIN = 3
+  FSUM = 4
+  FPROD = 5
+  FMAX = 6
+  FMIN = 7
+  AMAX = 8
+  AMIN = 9
+  FAMAX = 10
+  FAMIN = 11
+
+
+def check_timing(config: Config) -> None:
+  """Raises ValueError if isa.timing disagrees with what the unit takes."""
+  level = (config.lanes - 1).bit_length()
+  for constant, levels, beats in (("XRED", level, 1), ("XREDT", 2 * level, 1), ("XFRED", level, BEATS), ("XFREDT", 2 * level, BEATS)):
+    cycles = levels * beats + 2
+    if (stated := getattr(timing, constant)) != cycles:
+      raise ValueError(f"isa.timing.{constant} is {stated}, but reductions of tiles with {config.lanes} lanes take {cycles} cycles")
+
+
+class ReduceNode(wiring.Component):
+  """One node of the tree: of two elements, the earlier one in a.
+
+  Combinational, but for float sums and products, which take FAdd32.CUTS cycles in clock domain `reduce`.
+
+  Members:
+    op: In(ReduceOp). a, b: In(32). a_place, b_place: In(8), where they come from.
+    o: Out(32), sum, product, or the winner. place: Out(8), the winner's: of equals the earlier.
+  """
+
+  def __init__(self) -> None:
+    super().__init__({"op": In(ReduceOp), "a": In(32), "b": In(32), "a_place": In(8), "b_place": In(8), "o": Out(32), "place": Out(8)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    a, b = self.a, self.b
+    m.submodules.adder = adder = DomainRenamer("reduce")(FAdd32())
+    m.submodules.multiplier = multiplier = DomainRenamer("reduce")(FMul32())
+    m.d.comb += [adder.a.eq(a), adder.b.eq(b), multiplier.a.eq(a), multiplier.b.eq(b)]
+    order = compare(m, a, b)
+    less, more = name(m, a.as_signed() < b.as_signed(), "less"), name(m, a.as_signed() > b.as_signed(), "more")
+    a_nan, b_nan = name(m, is_nan(a), "a_nan"), name(m, is_nan(b), "b_nan")
+    second = Signal()  # b wins
+    with m.Switch(self.op):
+      for op, wins in ((ReduceOp.MAX, less), (ReduceOp.AMAX, less), (ReduceOp.MIN, more), (ReduceOp.AMIN, more),
+                       (ReduceOp.FAMAX, ~a_nan & (b_nan | order.lt))):
+        with m.Case(op):
+          m.d.comb += second.eq(wins)
+      with m.Default():  # FAMIN
+        m.d.comb += second.eq(~a_nan & (b_nan | ~order.le))
+    with m.Switch(self.op):
+      for op, value in ((ReduceOp.SUM, a + b), (ReduceOp.PROD, a * b), (ReduceOp.FSUM, adder.o), (ReduceOp.FPROD, multiplier.o),
+                        (ReduceOp.FMAX, order.max), (ReduceOp.FMIN, order.min)):
+        with m.Case(op):
+          m.d.comb += self.o.eq(value)
+      with m.Default():
+        m.d.comb += self.o.eq(Mux(second, b, a))
+    m.d.comb += self.place.eq(Mux(second, self.b_place, self.a_place))
+    return m
+
+
+class ReduceUnit(wiring.Component):
+  """Reductions of slot X, level by level on width / 2 nodes.
+
+  Node n always takes elements 2 n and 2 n + 1 of the working tile, and its result becomes element n: a balanced binary tree in the
+  order of elements. After log2(lanes) levels element i is the result of sublane i, after twice as many element 0 is that of the
+  tile. Reductions by lane begin with the transposed tile. A level takes one cycle, in float sums and products `BEATS`.
+
+  The tile is captured in the cycle of `issue.start`, cycle t; the result is raised in t + L - 1, L being the latency of the table.
+  The next reduction may start in t + L - 2, which the issue stage sees to.
+
+  All data registers are in clock domain `reduce`, which may rest at the end of cycles without `reduce_enable`.
+
+  Parameters: config, for the shape of a tile. Raises ValueError if isa.timing does not fit it.
+
+  Members:
+    issue: In(cross_issue); the other operations of slot X are ignored.
+    result: Out(vector_result). reduce_enable: Out(1), depends on `issue` in the same cycle.
+  """
+
+  def __init__(self, config: Config) -> None:
+    check_timing(config)
+    self.config = config
+    super().__init__({"issue": In(cross_issue(config)), "result": Out(vector_result(config)), "reduce_enable": Out(1)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    lanes, width, issue = self.config.lanes, self.config.width, self.issue
+    names = timed("X", timing.REDUCTIONS)
+    along = {letter: tuple(n for n in names if n.endswith(letter)) for letter in "rct"}
+    level = (lanes - 1).bit_length()
+    start = Signal()
+    m.d.comb += start.eq(issue.start & is_op(issue.code, *names))
+
+    op, by_lane, whole, slow = Signal(ReduceOp), Signal(), Signal(), Signal()
+    d, left, beat, advance, last = Signal(6), Signal(range(2 * level + 1)), Signal(range(BEATS)), Signal(), Signal()
+    values, places = ([Signal(n, name=f"{label}{e}", reset_less=True) for e in range(width)] for label, n in (("value", 32), ("place", 8)))
+    m.d.comb += [advance.eq((left != 0) & (~slow | (beat == BEATS - 1))), last.eq(advance & (left == 1))]
+    m.d.comb += self.reduce_enable.eq(start | (left != 0))
+    m.d.reduce += beat.eq(Mux(advance, 0, beat + 1))
+    nodes: list[Any] = []
+    for n in range(width // 2):
+      node = place(m, platform, f"node_{n}", "node", ReduceNode)
+      m.d.comb += [node.op.eq(op), node.a.eq(values[2 * n]), node.b.eq(values[2 * n + 1]), node.a_place.eq(places[2 * n]),
+                   node.b_place.eq(places[2 * n + 1])]
+      nodes.append(node)
+    with m.If(advance):
+      m.d.reduce += left.eq(left - 1)
+      m.d.reduce += [value.eq(node.o) for value, node in zip(values, nodes, strict=False)]
+      m.d.reduce += [where.eq(node.place) for where, node in zip(places, nodes, strict=False)]
+
+    with m.If(start):
+      m.d.reduce += [d.eq(issue.d), beat.eq(0), left.eq(Mux(is_op(issue.code, *along["t"]), 2 * level, level)),
+                     by_lane.eq(is_op(issue.code, *along["c"])), whole.eq(is_op(issue.code, *along["t"])),
+                     slow.eq(is_op(issue.code, *timed("X", ("XFRED", "XFREDT"))))]
+      with m.Switch(issue.code):
+        for operation in ReduceOp:
+          with m.Default() if operation is ReduceOp.FAMIN else m.Case(*(OPS[n].code for n in names if n[1:-1] == operation.name.lower())):
+            m.d.reduce += op.eq(operation)
+      for e in range(width):
+        transposed = (e % lanes) * lanes + e // lanes
+        m.d.reduce += [
+          values[e].eq(Mux(is_op(issue.code, *along["c"]), issue.a.word_select(transposed, 32), issue.a.word_select(e, 32))),
+          places[e].eq(Mux(is_op(issue.code, *along["t"]), e, e % lanes))]
+
+    valid, reg, data = Signal(), Signal(6, reset_less=True), Signal(tile_bits(self.config), reset_less=True)
+    m.d.sync += valid.eq(last)
+    index = name(m, op.as_value() >= ReduceOp.AMAX.value, "index")
+    results: list[Value] = [name(m, Mux(index, node.place, node.o), f"result{n}") for n, node in enumerate(nodes[:lanes])]
+    with m.If(last):
+      m.d.reduce += [reg.eq(d), data.eq(Cat(*(
+        Mux(whole, results[0], Mux(by_lane, results[e % lanes], results[e // lanes])) for e in range(width))))]
+    m.d.comb += [self.result.valid.eq(valid), self.result.reg.eq(reg), self.result.data.eq(data)]
+    return m
