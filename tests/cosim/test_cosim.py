@@ -61,3 +61,18 @@ def test_entry(engines):
   outcomes = [execute(replace(exercise("nop", CONFIG), tree=tree), engine) for engine in engines]
   assert not compare(outcomes)
   assert outcomes[0][1][0].fault is None
+
+
+@pytest.mark.parametrize("gap", range(29, 36))
+def test_load_that_faults_while_another_returns(engines, gap):
+  """In one of these the earlier load's result comes in the cycle of the fault: a fence in a later program must not wait for ever."""
+  program = pack([[ins("hld", d=1, a=32)], *[[ins("nop")]] * gap, [ins("hld", d=2, a=33)], [ins("halt")]])
+  after = pack([[ins("fence")], [ins("halt")]])
+  results = []
+  for engine in engines:
+    for address, words in ((0, program), (8192, after)):
+      engine.hbm[address : address + words.nbytes] = words.view(np.uint8)
+    args = [1 << 20, CONFIG.hbm_bytes]
+    results.append([engine.launch(0, args, invalidate=True), engine.launch(0, args), engine.launch(8192, limit=1000)])
+  assert results[0] == results[1]
+  assert results[0][2].fault is None

@@ -157,7 +157,7 @@ class Core(wiring.Component):
 
     loads = Signal(range(Config.VREGS + 1))  # direct HBM loads outstanding, each of another register
     begun = self.hbm_unit.issue.start & self.decode.group.T.control.write_v
-    m.d.sync += loads.eq(loads + begun - (self.hbm_unit.result.valid | hbm_load_fault))
+    m.d.sync += loads.eq(loads + begun - self.hbm_unit.result.valid - hbm_load_fault)  # both may come in one cycle
     m.d.comb += [
       self.control.fence_ok.eq(self.hbm_unit.stores_done & (loads == 0)), self.control.quiet.eq(self.issue.quiet),
       self.issue.quiet.eq(board.quiet & self.vmem_unit.idle & self.hbm_unit.stores_done
