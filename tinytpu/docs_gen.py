@@ -69,7 +69,7 @@ def _encoding() -> str:
            "next word belongs to the same issue group."]
   parts += [f"{title[0].upper()}{title[1:]}:\n\n```\n{_diagram(fields)}\n```" for title, fields in _LAYOUTS]
   kinds = ", ".join(f"{int(k)} {k.name.lower()}" for k in BKind)
-  parts.append(f"`bkind`: {kinds}. `swap`: the operands a and b change places (of the selects: b and c). `off` is signed. "
+  parts.append(f"`bkind`: {kinds}. `swap`: the operands a and b change places (of operations with a third one: b and c). `off` is signed. "
                "Unused fields are ignored.")
   return "\n\n".join(parts)
 

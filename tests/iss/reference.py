@@ -176,3 +176,69 @@ UNARY: dict[str, Reference] = {
 }
 TRANSCENDENTAL: dict[str, Reference] = {"vfexp2": np.exp2, "vflog2": np.log2, "vfsin": np.sin, "vfcos": np.cos}
 """Of float64 arguments: the operations are not rounded to the nearest, so they are compared within an error."""
+
+
+def _length(x: np.ndarray) -> np.ndarray:
+  """Bits up to the highest one, as int.bit_length says."""
+  return np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def _clip(x: np.ndarray, low: int, high: int) -> np.ndarray:
+  return word(np.clip(x, low, high))
+
+
+def _rotated(a: np.ndarray, left: np.ndarray) -> np.ndarray:
+  twice = u(a) * (1 + (1 << 32)) & ((1 << 63) - 1)  # the copy's top bit is not needed: for no rotation the lower copy is taken
+  return np.where(left == 0, a, word(twice >> (32 - left) % 32))
+
+
+def _bytes(f: Callable[..., np.ndarray]) -> Reference:
+  """`f` of signed bytes (as int64 arrays) for all four bytes of words."""
+  def packed(*operands: np.ndarray) -> np.ndarray:
+    result = f(*(np.ascontiguousarray(x).view(np.int8).astype(np.int64) for x in operands))
+    return (result & 0xFF).astype(np.uint8).view(np.uint32)
+  return packed
+
+
+WORDS: dict[str, Reference] = {
+  "vmulh": lambda a, b: word(s(a) * s(b) >> 32),
+  "vmulhu": lambda a, b: (a.astype(np.uint64) * b.astype(np.uint64) >> np.uint64(32)).astype(np.uint32),
+  "vrotl": lambda a, b: _rotated(a, u(b) % 32),
+  "vrotr": lambda a, b: _rotated(a, -u(b) % 32),
+  "vabsd": lambda a, b: word(np.abs(s(a) - s(b))),
+  "vabsdu": lambda a, b: word(np.abs(u(a) - u(b))),
+  "vadds": lambda a, b: _clip(s(a) + s(b), -(1 << 31), (1 << 31) - 1),
+  "vsubs": lambda a, b: _clip(s(a) - s(b), -(1 << 31), (1 << 31) - 1),
+  "vaddsu": lambda a, b: _clip(u(a) + u(b), 0, (1 << 32) - 1),
+  "vsubsu": lambda a, b: _clip(u(a) - u(b), 0, (1 << 32) - 1),
+  "vb4adds": _bytes(lambda a, b: np.clip(a + b, -128, 127)),
+  "vb4subs": _bytes(lambda a, b: np.clip(a - b, -128, 127)),
+  "vb4min": _bytes(np.minimum),
+  "vb4max": _bytes(np.maximum),
+  "vb4eq": _bytes(np.equal),
+  "vb4lt": _bytes(np.less),
+  "vb4absd": _bytes(lambda a, b: np.abs(a - b)),
+  "vb4mul": _bytes(np.multiply),
+  "vb4mulh": _bytes(lambda a, b: a * b >> 8),
+}
+"""Integer operations of two operands that the scalar unit has not."""
+UNARY |= {
+  "vclz": lambda a: word(32 - _length(a)),
+  "vctz": lambda a: np.where(a == 0, 32, _length(a & (~a + np.uint32(1))) - 1).astype(np.uint32),
+  "vpopc": lambda a: np.bitwise_count(a).astype(np.uint32),
+  "vbswap": lambda a: a.byteswap(),
+  "vabs": lambda a: word(np.abs(s(a))),
+  "vsign": lambda a: word(np.sign(s(a))),
+  "vb4neg": _bytes(lambda a: np.minimum(-a, 127)),
+  "vb4abs": _bytes(lambda a: np.minimum(np.abs(a), 127)),
+  "vb4relu": _bytes(lambda a: np.maximum(a, 0)),
+  "vb4sign": _bytes(np.sign),
+  "vfabs": lambda a: bits(np.abs(f(a))),
+  "vfneg": lambda a: bits(-f(a)),
+  "vfsign": lambda a: bits(np.sign(f(a))),
+}
+
+
+def half_round(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+  """vaxr."""
+  return _rotated(a, u(b) % 32) ^ word(u(a) + u(c))

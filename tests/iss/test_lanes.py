@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.iss.reference import FLOAT, INTEGER, INTEGERS, NAN, SPECIALS, TRANSCENDENTAL, UNARY, pairs, random_words
+from tests.iss.reference import FLOAT, INTEGER, INTEGERS, NAN, SPECIALS, TRANSCENDENTAL, UNARY, WORDS, half_round, pairs, random_words
 from tests.iss.support import IMM, SREG, VREG, W
 from tinytpu.isa.instruction import ins
 from tinytpu.isa.table import OPS
 
 MILLION = 1_000_000
-OTHER_V, OTHER_S = {"vsel", "vmov", "vlid"}, {"ssel", "scyc", "sldx", "sldep"}
+OTHER_V, OTHER_S = {"vsel", "vmov", "vlid", "vaxr"}, {"ssel", "scyc", "sldx", "sldep"}
 
 
 def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> None:
@@ -22,19 +22,48 @@ def check(result: np.ndarray, expected: np.ndarray, *operands: np.ndarray) -> No
 
 
 def test_every_operation_has_a_test():
-  tested = {"v" + n for n in INTEGER} | FLOAT.keys() | UNARY.keys() | TRANSCENDENTAL.keys() | OTHER_V
+  tested = {"v" + n for n in INTEGER} | WORDS.keys() | FLOAT.keys() | UNARY.keys() | TRANSCENDENTAL.keys() | OTHER_V
   assert tested == {op.name for op in OPS.values() if op.slot == "V"}
   assert {"s" + n for n in INTEGER} | OTHER_S == {op.name for op in OPS.values() if op.slot == "S"}
 
 
-@pytest.mark.parametrize("name", INTEGER)
+@pytest.mark.parametrize("name", [*("v" + name for name in INTEGER), *WORDS])
 def test_integer(iss, name):
   rng = np.random.default_rng(1)
-  n = 20_000 if OPS["v" + name].timing == "DIV" else MILLION
+  reference = WORDS[name] if name in WORDS else INTEGER[name[1:]]
+  n = 20_000 if OPS[name].timing == "DIV" else MILLION
   a, b = rng.integers(0, 1 << 32, (2, n), dtype=np.uint32)
   b = np.where(rng.random(n) < 0.5, b >> rng.integers(0, 32, n, dtype=np.uint32), b).astype(np.uint32)
   a, b = (np.concatenate(x) for x in zip(pairs(INTEGERS), (a, b), strict=True))
-  check(iss.lanes("v" + name, a, b), INTEGER[name](a, b), a, b)
+  check(iss.lanes(name, a, b), reference(a, b), a, b)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_half_round(iss, swap):
+  a, b, c = np.random.default_rng(7).integers(0, 1 << 32, (3, MILLION), dtype=np.uint32)
+  check(iss.lanes("vaxr", a, b, c, swap=swap), half_round(a, c, b) if swap else half_round(a, b, c), a, b, c)
+
+
+def test_threefry(iss):
+  """A round is vadd and vaxr: Threefry-2x32 of twenty rounds gives the published answers."""
+  # Known answers of Random123: counter, key, result, 32-bit words, low ones first.
+  cases = np.array([
+    [0, 0, 0, 0, 0x6B200159, 0x99BA4EFE], [*[0xFFFFFFFF] * 4, 0x1CB996FC, 0xBB002BE7],
+    [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xC4923A9C, 0x483DF7A0]], np.uint32)
+  tiles = np.zeros((4, W), np.uint32)
+  tiles[:, :len(cases)] = cases[:, :4].T
+  iss.set_vregs(1, tiles)  # x0, x1, key0, key1
+  v = {"bkind": VREG}
+  keys = [3, 4, 5]
+  groups = [[ins("vxor", d=5, a=3, b=4, **v)], [ins("vxor", d=5, a=5, imm=0x1BD11BDA)], [ins("vadd", d=1, a=1, b=3, **v)],
+            [ins("vadd", d=2, a=2, b=4, **v)]]
+  for block in range(5):
+    for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
+      groups += [[ins("vadd", d=6, a=1, b=2, **v)], [ins("vaxr", d=2, a=2, imm=rotation, c=1)], [ins("vmov", d=1, b=6, **v)]]
+    groups += [[ins("vadd", d=1, a=1, b=keys[(block + 1) % 3], **v)], [ins("vadd", d=2, a=2, b=keys[(block + 2) % 3], **v)],
+               [ins("vadd", d=2, a=2, imm=block + 1)]]
+  assert iss.run([*groups, [ins("halt")]]).fault is None
+  assert (iss.state("vregs")[1:3, :len(cases)].T == cases[:, 4:]).all()
 
 
 @pytest.mark.parametrize("name", FLOAT)

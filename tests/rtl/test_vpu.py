@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tests.iss.reference import UNARY, WORDS, half_round
 from tinytpu.config import preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
@@ -118,7 +119,10 @@ REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]
   "vfsqrt": lambda a, b, c: bits(np.sqrt(f(a))),
   "vfexp2": transcendental(TransFn.EXP2), "vflog2": transcendental(TransFn.LOG2),
   "vfsin": transcendental(TransFn.SIN), "vfcos": transcendental(TransFn.COS),
+  "vaxr": half_round,
 }
+REFERENCE |= {name: lambda a, b, c, reference=reference: reference(a, b) for name, reference in WORDS.items()}
+REFERENCE |= {name: lambda a, b, c, reference=reference: reference(a) for name, reference in UNARY.items() if name not in REFERENCE}
 
 
 @pytest.fixture(scope="module")

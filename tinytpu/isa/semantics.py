@@ -122,6 +122,62 @@ def flmod(a, b):
   return add(r, b) if b != u32(0) and r != u32(0) and (a ^ b) >> u32(31) else r
 
 
+@_jit
+def mulh(a, b): return of_i(i64(as_i(a)) * i64(as_i(b)) >> i64(32))
+@_jit
+def mulhu(a, b): return u32(u64(a) * u64(b) >> u64(32))
+@_jit
+def abs_(a): return _magnitude(a)
+@_jit
+def sign(a): return u32(0xFFFFFFFF) if as_i(a) < i32(0) else u32(1) if a != u32(0) else u32(0)
+@_jit
+def absd(a, b): return of_i(abs(i64(as_i(a)) - i64(as_i(b))))
+@_jit
+def absdu(a, b): return u32(a - b) if b < a else u32(b - a)
+@_jit
+def adds(a, b): return of_i(max(i64(-1 << 31), min(i64((1 << 31) - 1), i64(as_i(a)) + i64(as_i(b)))))
+@_jit
+def subs(a, b): return of_i(max(i64(-1 << 31), min(i64((1 << 31) - 1), i64(as_i(a)) - i64(as_i(b)))))
+@_jit
+def addsu(a, b): return u32(min(u64(a) + u64(b), u64(0xFFFFFFFF)))
+@_jit
+def subsu(a, b): return u32(a - b) if b < a else u32(0)
+
+
+# -- bits -------------------------------------------------------------------------------------------
+@_jit
+def rotl(a, b): return u32((u64(a) << u64(b & u32(31))) | (u64(a) << u64(b & u32(31))) >> u64(32))
+@_jit
+def rotr(a, b): return rotl(a, u32(u32(32) - (b & u32(31))))
+@_jit
+def axr(a, b, c): return u32(rotl(a, b) ^ u32(a + c))
+
+
+@_jit
+def popc(a):
+  pairs = u64(a) - (u64(a) >> u64(1) & u64(0x55555555))
+  fours = (pairs & u64(0x33333333)) + (pairs >> u64(2) & u64(0x33333333))
+  bytes_ = (fours + (fours >> u64(4))) & u64(0x0F0F0F0F)
+  return u32((bytes_ * u64(0x01010101) >> u64(24)) & u64(0x3F))
+
+
+@_jit
+def ctz(a): return popc(u32(~a & u32(a - u32(1))))
+
+
+@_jit
+def clz(a):
+  for shift in (1, 2, 4, 8, 16):  # to ones from the highest one down
+    a = u32(a | a >> u32(shift))
+  return popc(u32(~a))
+
+
+@_jit
+def bswap(a):
+  swapped = (u64(a) << u64(8) & u64(0xFF00FF00)) | (u64(a) >> u64(8) & u64(0x00FF00FF))
+  return u32(swapped << u64(16) | swapped >> u64(16))
+
+
 # -- float32 ----------------------------------------------------------------------------------------
 @_jit
 def fadd(a, b): return of_f(f32(as_f(a) + as_f(b)))
@@ -135,6 +191,12 @@ def fdiv(a, b): return of_f(f32(as_f(a) / as_f(b)))
 def frcp(a): return of_f(f32(f32(1.0) / as_f(a)))
 @_jit
 def fsqrt(a): return of_f(f32(np.sqrt(as_f(a))))
+@_jit
+def fabs(a): return NAN if as_f(a) != as_f(a) else a & u32(0x7FFFFFFF)
+@_jit
+def fneg(a): return NAN if as_f(a) != as_f(a) else a ^ u32(0x80000000)
+@_jit
+def fsign(a): return NAN if as_f(a) != as_f(a) else u32(0) if as_f(a) == f32(0) else (a & u32(0x80000000)) | u32(0x3F800000)
 @_jit
 def flt(a, b): return u32(1) if as_f(a) < as_f(b) else u32(0)
 @_jit

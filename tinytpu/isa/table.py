@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from . import packed
 from . import semantics as sem
 from . import transcendental as trans
 
@@ -49,8 +50,15 @@ class Op:
 
   @property
   def swappable(self) -> bool:
-    """Whether operands may change places (field swap): a and b, or, of the selects, b and c."""
-    return "b" in self.operands and "va" in self.operands or "k" in self.operands and "sa" in self.operands
+    """Whether operands may change places (field swap)."""
+    return bool(self.swaps)
+
+  @property
+  def swaps(self) -> str:
+    """The operands that the field swap exchanges: "ab", or "bc" of operations with a third operand; "" if it is ignored."""
+    if not ("b" in self.operands and "va" in self.operands or "k" in self.operands and "sa" in self.operands):
+      return ""
+    return "bc" if "vc" in self.operands or "sc" in self.operands else "ab"
 
 
 class Access(NamedTuple):
@@ -132,6 +140,33 @@ _op("vsel", 0x60, "V", "vd va b vc", "ALU", "b if a != 0 else c (with swap: c if
 _op("vmov", 0x61, "V", "vd b", "ALU", "b", sem.mov)
 _op("vlid", 0x62, "V", "vd", "ALU", "element index: sublane * lanes + lane")
 _op("vmul", 0x63, "V", "vd va b", "IMUL", "a * b, low 32 bits", sem.mul)
+for _i, (_n, _d, _f) in enumerate((
+    ("vmulh", "a * b, signed, high 32 bits", sem.mulh), ("vmulhu", "a * b, unsigned, high 32 bits", sem.mulhu))):
+  _op(_n, 0x64 + _i, "V", "vd va b", "IMUL", _d, _f)
+_op("vaxr", 0x6E, "V", "vd va b vc", "ALU", "(a rotated left by b mod 32) ^ (a + c), half a round of Threefry; with swap b and c change places",
+    sem.axr)
+for _i, (_n, _d, _f) in enumerate((
+    ("vrotl", "a rotated left by b mod 32 bits", sem.rotl), ("vrotr", "a rotated right by b mod 32 bits", sem.rotr),
+    ("vabsd", "absolute value of a - b, signed, as an unsigned number", sem.absd),
+    ("vabsdu", "absolute value of a - b, unsigned", sem.absdu),
+    ("vadds", "a + b, signed, saturating", sem.adds), ("vsubs", "a - b, signed, saturating", sem.subs),
+    ("vaddsu", "a + b, unsigned, saturating", sem.addsu), ("vsubsu", "a - b, unsigned, 0 if negative", sem.subsu))):
+  _op(_n, 0x70 + _i, "V", "vd va b", "ALU", _d, _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("vclz", "zeros above the highest one of a; 32 for 0", sem.clz), ("vctz", "zeros below the lowest one of a; 32 for 0", sem.ctz),
+    ("vpopc", "ones in a", sem.popc), ("vbswap", "a with its bytes in reverse order", sem.bswap),
+    ("vabs", "absolute value of a; -2^31 stays", sem.abs_), ("vsign", "-1, 0 or 1 by the sign of a", sem.sign))):
+  _op(_n, 0x78 + _i, "V", "vd va", "ALU", _d, _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("adds", "a + b, saturating", packed.adds), ("subs", "a - b, saturating", packed.subs), ("min", "smaller of a, b", packed.min_),
+    ("max", "larger of a, b", packed.max_), ("eq", "1 if a == b else 0", packed.eq), ("lt", "1 if a < b else 0", packed.lt),
+    ("absd", "absolute value of a - b, as an unsigned byte", packed.absd), ("mul", "a * b, low byte", packed.mul),
+    ("mulh", "a * b, high byte", packed.mulh))):
+  _op("vb4" + _n, 0x80 + _i, "V", "vd va b", "ALU", f"each of the four signed bytes: {_d}", _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("neg", "-a, saturating", packed.neg), ("abs", "absolute value of a, saturating", packed.abs_),
+    ("relu", "larger of a, 0", packed.relu), ("sign", "-1, 0 or 1 by the sign of a", packed.sign))):
+  _op("vb4" + _n, 0x8C + _i, "V", "vd va", "ALU", f"each of the four signed bytes: {_d}", _f)
 for _i, (_n, _d, _f) in enumerate(_DIVS):
   _op("v" + _n, 0x68 + _i, "V", "vd va b", "DIV", _d, _f)
 
@@ -147,6 +182,10 @@ for _i, (_n, _d, _f) in enumerate((
     ("vf2b", "float32 to bfloat16 bits, to nearest even", sem.f2b), ("vb2f", "bfloat16 bits (low half) to float32", sem.b2f),
     ("vroundh", "float32 rounded to a float16 value", sem.roundh), ("vroundb", "float32 rounded to a bfloat16 value", sem.roundb))):
   _op(_n, 0x98 + _i, "V", "vd va", "ALU", _d, _f)
+for _i, (_n, _d, _f) in enumerate((
+    ("vfabs", "absolute value of a; NaN for NaN", sem.fabs), ("vfneg", "-a; NaN for NaN", sem.fneg),
+    ("vfsign", "-1.0, +0.0 or 1.0 by the sign of a; +0.0 for both zeros, NaN for NaN", sem.fsign))):
+  _op(_n, 0xB4 + _i, "V", "vd va", "ALU", _d, _f)
 for _i, (_n, _d, _f) in enumerate((("vfadd", "a + b", sem.fadd), ("vfsub", "a - b", sem.fsub), ("vfmul", "a * b", sem.fmul))):
   _op(_n, 0xA0 + _i, "V", "vd va b", "FLOAT", _d, _f)
 for _i, (_n, _d, _f) in enumerate((

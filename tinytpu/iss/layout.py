@@ -176,7 +176,7 @@ def _fill() -> None:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:
       raise TypeError(f"the simulator has no memory unit for {op.name}: add it to iss.layout and iss.core")
-    SWAP[c] = 0 if not op.swappable else 2 if op.name in ("vsel", "ssel") else 1
+    SWAP[c] = {"": 0, "ab": 1, "bc": 2}[op.swaps]
     # Predicates are read and written in the cycle of issue: nothing ever waits for one.
     for w in (a for a in table.writes(op) if a.file != "q"):
       WRITE[c] = FILE_BASE[w.file] << 8 | enc.FIELDS[w.field].lsb

@@ -48,11 +48,10 @@ def _control(op: table.Op) -> dict[str, int]:
   if op.timing in _TIMINGS:
     bits[f"is_{op.timing}"] = 1
   dma = "dma" in op.operands
-  selects = "vc" in op.operands or "sc" in op.operands
   return bits | {
     "known": 1, "slot": 1 << SLOTS.index(op.slot) if op.slot else 0,
     "flexible": "b" in op.operands or "k" in op.operands, "scalar_only": "k" in op.operands,
-    "swap_ab": op.swappable and not selects, "swap_bc": op.swappable and selects,
+    "swap_ab": op.swaps == "ab", "swap_bc": op.swaps == "bc",
     "memory": table.is_memory(op), "step": step, "pop": reads_bucket and not step, "push": writes_bucket and not step,
     "vmem": op.name.startswith("v") and table.is_memory(op), "hbm": op.name.startswith("h") and table.is_memory(op),
     "dmai": dma and op.name == "dmai", "dmao": dma and op.name == "dmao"}

@@ -11,6 +11,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 NAN32 = 0x7FC00000
 """The canonical NaN, the only one any unit produces."""
 INF32 = 0x7F800000
+ONE32 = 0x3F800000
 
 
 def name(m: Module, value: Value, label: str) -> Signal:

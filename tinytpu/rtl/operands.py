@@ -96,7 +96,7 @@ class Operands(wiring.Component):
 
   @staticmethod
   def _swap(m: Module, word: Value, control, payload: wiring.PureInterface, a: Value, b: Value, c: Value) -> None:
-    """The field swap: a and b change places, or of the selects b and c."""
+    """The field swap: a and b change places, or of operations with a third operand b and c."""
     swap = field(word, enc.SWAP)
     ab, bc = control.swap_ab & swap, control.swap_bc & swap
     m.d.comb += [payload.a.eq(Mux(ab, b, a)), payload.b.eq(Mux(ab, a, Mux(bc, c, b))), payload.c.eq(Mux(bc, b, c))]

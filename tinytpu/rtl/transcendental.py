@@ -9,11 +9,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..isa.transcendental import OVERFLOW, TINY, UNDERFLOW, TransFn
 from ..isa.transcendental_tables import COSINE, EXP2, FRACTION, LOG, LOG_FOLD, POSITION, SEGMENTS, SINE, TWO_OVER_PI
-from .float_common import INF32, NAN32, is_nan, leading_zeros, name, register
+from .float_common import INF32, NAN32, ONE32, is_nan, leading_zeros, name, register
 
 __all__ = ["Transcendental"]
 
-ONE32 = 0x3F800000
 CONSTANT, LINEAR, QUADRATIC = (max(abs(c).bit_length() for c in column) for column in zip(*SEGMENTS, strict=True))
 """Bits of the coefficients' magnitudes; linear and quadratic ones have a sign bit besides."""
 TAIL = 188

@@ -17,8 +17,10 @@ from .interfaces import vector_issue, vector_result
 from .once import place
 from .opcodes import is_op, timed
 from .transcendental_tile import TRANSCENDENTAL_CLOCKS, TranscendentalTile, latency
+from .vpu_bits import BIT_ALU
 from .vpu_lane import FLOAT_ALU, LaneResult, VectorLane
 
+PRODUCTS = {"vmul": LaneResult.IMUL, "vmulh": LaneResult.IMULH, "vmulhu": LaneResult.IMULH}
 ADDER_MULTIPLIER = {"vfadd": LaneResult.FADD, "vfsub": LaneResult.FADD, "vfmul": LaneResult.FMUL}
 CONVERSIONS = {"vi2f": ConvertOp.I2F, "vu2f": ConvertOp.U2F, "vf2i": ConvertOp.F2I, "vf2u": ConvertOp.F2U, "vftrunc": ConvertOp.TRUNC}
 DIVISIONS = {name: DivOp[name.removeprefix("v").upper()] for name in timed("V", ["DIV"])}
@@ -26,7 +28,7 @@ TRANSCENDENTALS = {name: TransFn[name.removeprefix("vf").upper()] for name in ti
 
 FLOAT_PIPELINES = {"float_add": LaneResult.FADD, "float_mul": LaneResult.FMUL, "float_convert": LaneResult.CONVERT}
 """Clock domains of the pipelined float units."""
-VECTOR_CLOCKS = (*FLOAT_PIPELINES, "float_alu", "divide", *TRANSCENDENTAL_CLOCKS)
+VECTOR_CLOCKS = (*FLOAT_PIPELINES, "float_alu", "bit_alu", "divide", *TRANSCENDENTAL_CLOCKS)
 """Clock domains of `VectorUnit` that may rest while its output `<domain>_enable` is low."""
 
 
@@ -55,8 +57,8 @@ class VectorUnit(wiring.Component):
 
   The clock domains `VECTOR_CLOCKS` may rest while they have nothing to do, which changes no result; simulation is more than
   twice as fast for it. Each is needed at the end of the cycles in which its output `<domain>_enable` is high; otherwise they
-  tick with `sync`. The outputs come from registers, but for `float_alu_enable` and
-  `transcendental_enable`, which depend on `issue` in the same cycle.
+  tick with `sync`. The outputs come from registers, but for those of float_alu,
+  bit_alu and transcendental, which depend on `issue` in the same cycle.
 
   Parameters: config, for the width of a tile.
 
@@ -78,14 +80,17 @@ class VectorUnit(wiring.Component):
     # Stage 1, cycle t + 1: decoded while the lanes capture the operands.
     code, d1 = Signal(8, reset_less=True), Signal(6, reset_less=True)
     unit1 = Signal(LaneResult, reset_less=True)
-    subtract = Signal(reset_less=True)
+    subtract, signed_high = Signal(reset_less=True), Signal(reset_less=True)
     convert_op, div_op = Signal(ConvertOp, reset_less=True), Signal(DivOp, reset_less=True)
     alu1, imul1, float1, div1 = Signal(), Signal(), Signal(), Signal()
     for valid, kind in ((alu1, "ALU"), (imul1, "IMUL"), (float1, "FLOAT"), (div1, "DIV")):
       m.d.sync += valid.eq(issue.start & is_op(issue.code, *timed("V", [kind])))
     with m.If(issue.start):
-      m.d.sync += [code.eq(issue.code), d1.eq(issue.d), subtract.eq(is_op(issue.code, "vfsub"))]
+      m.d.sync += [code.eq(issue.code), d1.eq(issue.d), subtract.eq(is_op(issue.code, "vfsub")), signed_high.eq(is_op(issue.code, "vmulh"))]
       with m.Switch(issue.code):
+        for name in timed("V", ["IMUL"]):
+          with m.Case(OPS[name].code):
+            m.d.sync += unit1.eq(PRODUCTS[name])
         for name in timed("V", ["FLOAT"]):
           with m.Case(OPS[name].code):
             m.d.sync += unit1.eq(ADDER_MULTIPLIER.get(name, LaneResult.CONVERT))
@@ -128,13 +133,14 @@ class VectorUnit(wiring.Component):
     select = Signal(LaneResult)
     m.d.comb += [
       result.valid.eq(alu1 | imul2 | float3 | div_due | tile.due), self.divide_enable.eq(div1 | (countdown != 0)),
-      self.float_alu_enable.eq(issue.start & is_op(issue.code, *FLOAT_ALU))]
+      self.float_alu_enable.eq(issue.start & is_op(issue.code, *FLOAT_ALU)),
+      self.bit_alu_enable.eq(issue.start & is_op(issue.code, *BIT_ALU))]
     for domain, unit in FLOAT_PIPELINES.items():
       m.d.comb += getattr(self, f"{domain}_enable").eq((float1 & (unit1 == unit)) | (float2 & (unit2 == unit)))
     with m.If(float3):
       m.d.comb += [select.eq(unit3), result.reg.eq(d3)]
     with m.Elif(imul2):
-      m.d.comb += [select.eq(LaneResult.IMUL), result.reg.eq(d2)]
+      m.d.comb += [select.eq(unit2), result.reg.eq(d2)]
     with m.Elif(div_due):
       m.d.comb += [select.eq(LaneResult.DIV), result.reg.eq(d_div)]
     with m.Elif(tile.due):
@@ -147,7 +153,8 @@ class VectorUnit(wiring.Component):
     for e, lane in enumerate(lanes):
       m.d.comb += [
         lane.capture.eq(issue.start), lane.code.eq(code), lane.subtract.eq(subtract), lane.convert_op.eq(convert_op),
-        lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.divide.eq(div1), lane.select.eq(select), lane.transcendental.eq(tile.o[e])]
+        lane.div_op.eq(div_op), lane.multiply.eq(imul1), lane.signed_high.eq(signed_high), lane.divide.eq(div1),
+        lane.select.eq(select), lane.transcendental.eq(tile.o[e])]
       m.d.comb += [getattr(lane, field).eq(getattr(issue, field).word_select(e, 32)) for field in "ac"]
       m.d.comb += lane.b.eq(Mux(numbers, e, issue.b.word_select(e, 32)))  # a constant inside would make every lane another module
     m.d.comb += result.data.eq(Cat(*(lane.o for lane in lanes)))

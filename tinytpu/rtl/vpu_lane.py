@@ -1,7 +1,7 @@
 """One lane of the vector ALU: the datapath of one element."""
 from __future__ import annotations
 
-from amaranth.hdl import DomainRenamer, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,8 +9,11 @@ from ..isa.table import OPS
 from .div import DivOp, DivSqrt
 from .float_add import FAdd32
 from .float_cmp import compare
+from .float_common import NAN32, ONE32, is_nan
 from .float_convert import ConvertOp, FConvert32, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
 from .float_mul import FMul32
+from .opcodes import timed
+from .vpu_bits import bit_results
 
 
 class LaneResult(enum.Enum, shape=3):
@@ -22,9 +25,11 @@ class LaneResult(enum.Enum, shape=3):
   CONVERT = 4
   DIV = 5
   TRANS = 6
+  IMULH = 7
 
 
-FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb")
+FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb",
+             "vfabs", "vfneg", "vfsign")
 """Float operations with latency ALU. They have operand registers of their own, so that their logic is still in other cycles."""
 
 
@@ -33,13 +38,15 @@ class VectorLane(wiring.Component):
 
   Operands are captured at the end of the cycle with `capture`, cycle t. In t + 1 the ALU's result is there, and the integer
   multiplier, the float units (clock domains float_add, float_mul, float_convert) and the divider (divide) take the operands.
-  The float operations of the ALU have operand registers of their own (float_alu), captured whenever that clock ticks.
+  The float operations of the ALU and those of `vpu_bits` have operand registers of their own (domains float_alu and bit_alu),
+  captured whenever that clock ticks.
 
   Members:
     capture: In(1); a, b, c: In(32), operands.
     code: In(8), of the captured operation. subtract: In(1), the float adder's b is negated.
     convert_op: In(ConvertOp); div_op: In(DivOp): of the captured operation.
     multiply, divide: In(1), the captured operation is for the integer multiplier; for the divider.
+    signed_high: In(1), of a multiplication: the high half of the product is that of signed numbers.
     select: In(LaneResult), of this cycle's result.
     transcendental: In(32), result of the tile's transcendental unit for this element.
     o: Out(32), the result, zero in doubt.
@@ -47,7 +54,7 @@ class VectorLane(wiring.Component):
   def __init__(self) -> None:
     super().__init__({
       "capture": In(1), "a": In(32), "b": In(32), "c": In(32), "code": In(8), "subtract": In(1), "convert_op": In(ConvertOp),
-      "div_op": In(DivOp), "multiply": In(1), "divide": In(1), "select": In(LaneResult),
+      "div_op": In(DivOp), "multiply": In(1), "signed_high": In(1), "divide": In(1), "select": In(LaneResult),
       "transcendental": In(32), "o": Out(32)})
 
   def elaborate(self, platform: object) -> Module:
@@ -59,9 +66,14 @@ class VectorLane(wiring.Component):
     x, y = (Signal(32, name=f"float_operand_{n}", reset_less=True) for n in "ab")
     m.d.float_alu += [x.eq(self.a), y.eq(self.b)]
 
-    product = Signal(32, reset_less=True)
+    p, q, r = (Signal(32, name=f"bit_operand_{n}", reset_less=True) for n in "abc")
+    m.d.bit_alu += [p.eq(self.a), q.eq(self.b), r.eq(self.c)]
+
+    # Signed, the high half is less by b for a negative a, and by a for a negative b.
+    product, excess = Signal(64, reset_less=True), Signal(32, reset_less=True)
     with m.If(self.multiply):
-      m.d.sync += product.eq(a * b)
+      m.d.sync += [
+        product.eq(a * b), excess.eq((a & (self.signed_high & b[31]).replicate(32)) + (b & (self.signed_high & a[31]).replicate(32)))]
     m.submodules.fadd = fadd = DomainRenamer("float_add")(FAdd32())
     m.submodules.fmul = fmul = DomainRenamer("float_mul")(FMul32())
     m.submodules.convert = convert = DomainRenamer("float_convert")(FConvert32())
@@ -70,7 +82,9 @@ class VectorLane(wiring.Component):
       fadd.a.eq(a), fadd.b.eq(b ^ (self.subtract << 31)), fmul.a.eq(a), fmul.b.eq(b), convert.a.eq(a), convert.op.eq(self.convert_op),
       div.start.eq(self.divide), div.op.eq(self.div_op), div.a.eq(a), div.b.eq(b)]
 
-    results = integer_results(a, b, c) | float_results(m, x, y)
+    results = integer_results(a, b, c) | float_results(m, x, y) | bit_results(m, p, q, r)
+    if results.keys() != set(timed("V", ["ALU"])):
+      raise ValueError(f"the lane computes {sorted(results)}, but the table lists {sorted(timed('V', ['ALU']))}")
     with m.Switch(self.select):
       with m.Case(LaneResult.ALU):
         with m.Switch(self.code):
@@ -79,8 +93,9 @@ class VectorLane(wiring.Component):
               m.d.comb += self.o.eq(value)
           with m.Default():
             m.d.comb += self.o.eq(0)
-      for source, value in ((LaneResult.IMUL, product), (LaneResult.FADD, fadd.o), (LaneResult.FMUL, fmul.o),
-                            (LaneResult.CONVERT, convert.o), (LaneResult.TRANS, self.transcendental)):
+      for source, value in (
+          (LaneResult.IMUL, product[:32]), (LaneResult.IMULH, (product[32:] - excess)[:32]), (LaneResult.FADD, fadd.o),
+          (LaneResult.FMUL, fmul.o), (LaneResult.CONVERT, convert.o), (LaneResult.TRANS, self.transcendental)):
         with m.Case(source):
           m.d.comb += self.o.eq(value)
       with m.Default():
@@ -104,8 +119,11 @@ def float_results(m: Module, a: Value, b: Value) -> dict[str, Value]:
   """Results of `FLOAT_ALU`, by name."""
   order = compare(m, a, b)
   half, brain = f32_to_f16(m, a), f32_to_bf16(m, a)
+  nan = is_nan(a)
   return {
     "vflt": order.lt, "vfle": order.le, "vfeq": order.eq, "vfne": order.ne, "vfmax": order.max, "vfmin": order.min,
     "vf2h": half, "vh2f": f16_to_f32(m, a[:16]), "vroundh": f16_to_f32(m, half, "rounded_h"),
+    "vfabs": Mux(nan, NAN32, a[:31]), "vfneg": Mux(nan, NAN32, Cat(a[:31], ~a[31])),
+    "vfsign": Mux(nan, NAN32, Mux(a[:31] == 0, 0, Cat(Const(ONE32, 31), a[31]))),
     "vf2b": brain, "vb2f": bf16_to_f32(m, a[:16]), "vroundb": bf16_to_f32(m, brain, "rounded_b"),
   }
