@@ -143,7 +143,7 @@ _op("vmul", 0x63, "V", "vd va b", "IMUL", "a * b, low 32 bits", sem.mul)
 for _i, (_n, _d, _f) in enumerate((
     ("vmulh", "a * b, signed, high 32 bits", sem.mulh), ("vmulhu", "a * b, unsigned, high 32 bits", sem.mulhu))):
   _op(_n, 0x64 + _i, "V", "vd va b", "IMUL", _d, _f)
-_op("vaxr", 0x6E, "V", "vd va b vc", "ALU", "(a rotated left by b mod 32) ^ (a + c), half a round of Threefry; with swap b and c change places",
+_op("vaxr", 0x6E, "V", "vd va b vc", "ALU", "(a rotated left by b mod 32) ^ (a + c), half a round of Threefry (swap: b and c)",
     sem.axr)
 for _i, (_n, _d, _f) in enumerate((
     ("vrotl", "a rotated left by b mod 32 bits", sem.rotl), ("vrotr", "a rotated right by b mod 32 bits", sem.rotr),
