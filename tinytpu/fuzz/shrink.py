@@ -57,10 +57,10 @@ def _needed(tree: Tree) -> set[Item]:
   for item in tree.items:
     if isinstance(item, Group) and item.pinned:
       here = [op for op in item.ops if isinstance(op, Instr)]
-      if any(op.op.name in _WAITS for op in here):
-        keep = shared
-      elif any(op.op.name in _ENDS for op in here):
+      if any(op.op.name in _ENDS for op in here):
         keep = True
+      elif any(op.op.name in _WAITS for op in here):
+        keep = shared
       else:
         keep = any(register in other.reads() for op in here for register in op.writes() for other in ops if other is not op)
       if keep:
