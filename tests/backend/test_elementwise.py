@@ -152,3 +152,19 @@ def test_long_integers(dtype, rng):
   np.testing.assert_array_equal((Tensor(a) * Tensor(b)).numpy(), a * b)
   np.testing.assert_array_equal((Tensor(a) < Tensor(b)).numpy(), a < b)
   np.testing.assert_array_equal((Tensor(a) >> 33).numpy(), a >> dtype(33))
+
+
+@pytest.mark.parametrize("count", [20, 24, 60])
+def test_many_operands(count, floats):
+  arrays = [floats(40) for _ in range(count)]  # more loads than the optimiser aims for; sixty buffers are too many for one kernel
+  total = Tensor(arrays[0])
+  for a in arrays[1:]:
+    total = total + Tensor(a)
+  want = np.add.accumulate(np.stack(arrays).astype(np.float64))[-1]
+  np.testing.assert_allclose(total.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_reflected_padding(floats):
+  a = floats(1, 1, 5, 5, 5)
+  want = np.pad(a, ((0, 0), (0, 0), (1, 2), (3, 4), (1, 2)), mode="reflect")
+  np.testing.assert_array_equal(Tensor(a).pad((1, 2, 3, 4, 1, 2), mode="reflect").numpy(), want)

@@ -60,8 +60,8 @@ def _try(k: Scheduler, op: OptOps, axis: int, arg: int) -> bool:
 
 
 def _divisor(n: int, most: int) -> int:
-  """The largest divisor of n that is at most `most`."""
-  return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+  """The largest divisor of n that is at most `most`, or 1."""
+  return next((d for d in range(min(n, most), 1, -1) if n % d == 0), 1)
 
 
 # -- matrix products ----------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _fill_lanes(k: Scheduler, config: Config) -> None:
       unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
       padded = -(-size // unit) * unit
       if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, unit):
-        size, axis = padded, next(i for i, r in enumerate(k.rngs) if r.arg == rng.arg)
+        size, axis = padded, [r.arg for r in k.rngs].index(rng.arg)
     amount = _divisor(size, room)
     if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
       room //= amount
