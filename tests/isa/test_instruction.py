@@ -50,7 +50,8 @@ def instructions(draw: st.DrawFn) -> Instr:
     elif kind.startswith("mem"):
       names = {"mem": "ax", "mem2": ("a", "x", "r", "c2"), "memx": "axr"}[kind]
       fields |= {name: draw(register) for name in names}
-      fields |= {"off": draw(st.integers(-8192, 8191)), "mtype": draw(st.sampled_from(list(MemType))), "masked": draw(st.booleans())}
+      types = [MemType.W] if op.words_only else list(MemType)
+      fields |= {"off": draw(st.integers(-8192, 8191)), "mtype": draw(st.sampled_from(types)), "masked": draw(st.booleans())}
       if fields["masked"]:
         fields["c"] = draw(register)
     else:
@@ -121,7 +122,7 @@ def test_group_rules() -> None:
 def test_no_operation_needs_two_slots_or_writes_two_registers() -> None:
   assert {op.slot for op in OPS.values()} == set(SLOTS) | {""}
   assert all(len(Instr(op).writes()) <= 1 for op in OPS.values())
-  assert all(is_memory(op) == (op.name.rstrip("2x") in ("vld", "vst", "hld", "hst")) for op in OPS.values())
+  assert all(is_memory(op) == (op.name.rstrip("2x") in ("vld", "vst", "vatom", "hld", "hst")) for op in OPS.values())
 
 
 def test_padding_extends_the_group_before() -> None:

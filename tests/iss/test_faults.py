@@ -38,9 +38,10 @@ FLEXIBLE = [op.name for op in OPS.values() if {"b", "k"} & set(op.operands)]
     [Raw(encode(ins("sadd", d=0))), Raw(encode(ins("xany", d=0)))],
     [Raw(encode(ins("vld")) | enc.DTYPE.put(7))],
     [Raw(encode(ins("hst")) | enc.DTYPE.put(15))],
+    [Raw(encode(ins("vatom2")) | enc.DTYPE.put(1))],
     [ins("vadd", d=1, a=2), ins("nop"), ins("nop"), Raw(encode(ins("nop"), chain=True))],
   ],
-  ids=range(12),
+  ids=range(13),
 )
 def test_illegal_groups(iss, group):
   iss.set_vregs(1, np.full((1, W), 5, np.uint32))

@@ -17,7 +17,7 @@ A, X, R, C2 = 33, 34, 35, 36  # argument registers of an operand
 
 
 def test_every_operation_has_a_test():
-  names = {prefix + form for prefix in ("vld", "vst", "hld", "hst") for form in FORMS} | {"dmai", "dmao"}
+  names = {prefix + form for prefix in ("vld", "vst", "vatom", "hld", "hst") for form in FORMS} | {"dmai", "dmao"}
   assert (
     names
     == {op.name for op in OPS.values() if is_memory(op) or op.name.startswith("dma")}
@@ -108,6 +108,28 @@ def test_loads_and_stores(iss, form, mtype, masked):
       assert iss.run([[ins(f"{prefix}st{form}", **fields)], [ins("halt")]], case.args(space)).fault is None
       memory = iss.state("vmem")[:BYTES] if prefix == "v" else iss.get(2 * DATA, BYTES, np.uint8)
       assert (memory == stored).all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_atomic_adds(iss, form, masked):
+  """Every active element is added, those that meet in a word too."""
+  met = 0
+  for seed in range(20):
+    case = Case(form, MemType.W, seed)
+    case.index %= np.uint32(8)
+    case.where = addresses(form, 4, case.base, case.x, case.off, case.r, case.c2, case.index)
+    if case.where.max() >= BYTES:
+      continue
+    active = case.active(masked)
+    expected = case.memory.copy().view(np.uint32)
+    np.add.at(expected, case.where[active] // 4, case.data[active])
+    met += len(set(case.where[active])) < active.sum()
+    iss.set_vmem(0, case.memory)
+    iss.set_vregs(1, np.stack([case.data, case.index, case.mask]))
+    assert iss.run([[ins(f"vatom{form}", **case.fields(masked) | {"d": 1})], [ins("halt")]], case.args(0)).fault is None
+    assert (iss.state("vmem")[:BYTES].view(np.uint32) == expected).all()
+  assert met > 4 or form == ""
 
 
 def test_highest_element_wins(iss):

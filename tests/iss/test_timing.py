@@ -232,6 +232,27 @@ def test_bank_cycles_of_gathers(iss):
   assert iss.warm([[ins("vldx", d=3, a=0, r=1, masked=True, c=2)], [ins("halt")]]).counters["vmem_cycles"] == 1  # nothing active: one cycle
 
 
+def test_atomic_adds_take_a_cycle_for_each_element_of_a_bank_and_one_more(iss):
+  def cycles(index, mask=(1,) * W):
+    iss.set_vregs(1, np.array([index, mask], np.uint32))
+    add = ins("vatomx", d=3, a=0, r=1, masked=True, c=2)
+    result = iss.warm([[add], [ins("vld", d=4, a=0), ins("scyc", d=40)], [ins("halt")]])
+    n = result.counters["vmem_cycles"] - 1
+    assert iss.state("sregs")[40] == 1 + n
+    assert iss.warm([[add], [ins("halt")]]).cycles == 1 + n + 1
+    return n
+
+  assert cycles(range(W)) == 2
+  assert cycles([0] * W) == W + 1
+  assert cycles([W * e for e in range(W)]) == W + 1
+  assert cycles([e % 8 for e in range(W)]) == 3
+  assert cycles([0] * W, [1, 0] * (W // 2)) == W // 2 + 1
+  assert cycles([0] * W, [0] * W) == 2
+  add = ins("vatom", d=3, a=0)
+  assert issue(iss, [[ins("vld", d=1, a=0), add], [ins("vld", d=2, a=0)]]) == [1, 1 + 1 + 2]  # not beside the load's last access
+  assert issue(iss, [[conflicting("vld2", d=1), add], [ins("vst", d=2, a=0)]], [W, 1]) == [1, 1 + 4 + 2]
+
+
 def test_direct_access(iss):
   args = [DATA, DATA + 4]
   assert issue(iss, [[ins("hld", d=1, a=33)], [ins("hld", d=2, a=32)], [ins("vmov", d=3, bkind=VREG, b=1)]], args) == [

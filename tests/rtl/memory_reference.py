@@ -63,12 +63,16 @@ class Operation:
   data: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint32))
   mask: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
+  @property
+  def atomic(self) -> bool:
+    return self.name.startswith("vatom")
+
   def addresses(self, config: Config) -> list[int]:
     """Byte address of every element."""
     out = []
     for e in range(config.width):
       i, j = divmod(e, config.lanes)
-      form = self.name.removeprefix(self.name[:3])
+      form = self.name.removeprefix("vatom" if self.atomic else self.name[:3])
       place = {"": e, "2": i * self.r + j * self.c2, "x": int(self.index[e])}[form]
       out.append((self.base + self.mtype.bytes * (self.x + self.off + place)) % MODULUS)
     return out
@@ -102,15 +106,21 @@ class Operation:
     return out
 
   def store(self, config: Config, memory: np.ndarray) -> None:
-    """Into `memory` (uint8), elements in order, so that the highest wins."""
-    words = {MemType.F16: to_f16, MemType.BF16: to_bf16}.get(self.mtype, lambda w: w)(self.data)
+    """Into `memory` (uint8), elements in order, so that the highest wins, or that all are added."""
+    words = {MemType.F16: to_f16, MemType.BF16: to_bf16}.get(self.mtype, np.copy)(self.data)
     addresses = self.addresses(config)
     for e in self.active():
+      if self.atomic:
+        before = int.from_bytes(memory[addresses[e]:addresses[e] + 4].tobytes(), "little")
+        words[e] = (before + int(self.data[e])) % MODULUS
       memory[addresses[e]:addresses[e] + self.mtype.bytes] = words[e:e + 1].astype("<u4").view(np.uint8)[:self.mtype.bytes]
 
   def bank_cycles(self, config: Config) -> int:
-    """Most distinct words of active elements in one bank, at least 1."""
+    """Most distinct words of active elements in one bank, at least 1; of atomic adds most elements, and one more."""
     addresses = self.addresses(config)
+    if self.atomic:
+      banks = [addresses[e] // 4 % config.width for e in self.active()]
+      return max([banks.count(b) for b in banks], default=1) + 1
     words = {addresses[e] // 4 for e in self.active()}
     banks = [w % config.width for w in words]
     return max([banks.count(b) for b in banks], default=1)
@@ -138,7 +148,7 @@ def random_words(rng: np.random.Generator, n: int) -> np.ndarray:
 
 def random_operation(rng: np.random.Generator, config: Config, prefix: str, size: int) -> Operation:
   """A random operation `prefix` + form, nearly always within `size` bytes, of all types, masks, overlaps and conflicts."""
-  n, mtype = config.width, MemType(rng.integers(0, 7))
+  n, mtype = config.width, MemType(0 if prefix == "vatom" else rng.integers(0, 7))
   form = str(rng.choice(FORMS))
   room = size // mtype.bytes
   strides = [0, 1, 2, 3, config.lanes, config.lanes + 1, n, n + 1, n + config.lanes, 4 * n, -1, -n]

@@ -79,9 +79,9 @@ class Bench:
       self.expect["busy_cycle"][t + 1:t + 1 + n["load"]] += 1
     if n["store"]:
       store.store(CONFIG, self.memory)
-      first = t + max(1, n["load"])
+      first = t + (n["load"] + 1 if store.atomic else max(1, n["load"]))
       self.expect["busy_cycle"][first:first + n["store"]] += 1
-    free = t + max(1, n["load"] + n["store"] - (1 if all(n.values()) else 0))
+    free = t + max(1, n["load"] + n["store"] - (1 if all(n.values()) and not store.atomic else 0))
     self.expect["ready"][t + 1:free] = 0
     if load or store:
       self.expect["idle"][t + 1:free + 1] = 0
@@ -115,12 +115,12 @@ def test_random_groups(sim: UnitSim, seed: int, dma: bool) -> None:
   bench = Bench(rng, 12000)
   half = CONFIG.vmem_bytes // 2
   size = half if dma else CONFIG.vmem_bytes
-  foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith("vst")]
+  foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith(("vst", "vatom"))]
   begin = bench.now
-  counts = {"load": 0, "store": 0, "fault": 0, "conflict": 0}
+  counts = {"load": 0, "store": 0, "atomic": 0, "fault": 0, "conflict": 0}
   while bench.now < bench.cycles - CONFIG.vmem_words // WIDTH - 4 * WIDTH - 4:
     load = random_operation(rng, CONFIG, "vld", size) if rng.random() < 0.6 else None
-    store = random_operation(rng, CONFIG, "vst", size) if rng.random() < 0.5 else None
+    store = random_operation(rng, CONFIG, "vatom" if rng.random() < 0.4 else "vst", size) if rng.random() < 0.5 else None
     upper = [op for op in (load, store) if op and not op.fault(CONFIG, CONFIG.vmem_bytes) and op.fault(CONFIG, size)]
     if upper:
       continue  # would race with DMA
@@ -131,6 +131,7 @@ def test_random_groups(sim: UnitSim, seed: int, dma: bool) -> None:
     for op in (load, store):
       if op:
         counts["load" if op is load else "store"] += 1
+        counts["atomic"] += op.atomic
         counts["fault"] += op.fault(CONFIG, size) is not None
         counts["conflict"] += op.bank_cycles(CONFIG) > 1
   last = bench.now
@@ -193,6 +194,32 @@ def test_back_to_back(sim: UnitSim) -> None:
     bench.memory.view("<u4")[:WIDTH] = fresh
   assert bench.now == begin + 300
   bench.now += 2
+  bench.read_back()
+  bench.run(sim)
+
+
+@pytest.mark.parametrize("index, cycles", [
+  ([0] * 16, 17), ([*range(16)], 2), ([0, 16] * 8, 17), ([0, 1] * 8, 9), ([*range(8), *range(8)], 3), ([16 * e for e in range(16)], 17)])
+def test_atomic_adds(sim: UnitSim, index: list[int], cycles: int) -> None:
+  """Every element counts, however they meet; cycles by hand: elements of the fullest bank, and one more."""
+  bench = Bench(np.random.default_rng(3), 800)
+  add = strided("vatomx", 0, 0)
+  add.index[:], add.data[:] = index, np.arange(1, WIDTH + 1, dtype=np.uint32) * np.uint32(0x11111111)
+  assert add.bank_cycles(CONFIG) == cycles
+  before = bench.memory.view("<u4").copy()
+  loads = [strided(name, 16, 1) for name in ("vld", "vld2")]
+  for load in (None, *loads):
+    bench.group(load, add)
+  bench.group(loads[0], strided("vst", 0, 0))
+  bench.group(None, add)
+  bench.group(loads[1], None)
+  after = bench.memory.view("<u4")
+  stored, sums = strided("vst", 0, 0).data, np.zeros(len(after), np.uint32)
+  np.add.at(sums, index, add.data)
+  expected = before + 3 * sums
+  expected[:WIDTH] = stored
+  np.testing.assert_array_equal(after, expected + sums)  # the model against numpy
+  bench.now += 40
   bench.read_back()
   bench.run(sim)
 

@@ -160,8 +160,9 @@ def _raw(reader: _Reader) -> Raw:
 
 def _suffix_fields(op: Op, suffix: str, token: Token) -> dict[str, object]:
   if is_memory(op):
-    if suffix not in TYPES:
-      names = ", ".join(f"{op.name}.{t}" for t in TYPES)
+    types = [name for name, mtype in TYPES.items() if mtype == MemType.W or not op.words_only]
+    if suffix not in types:
+      names = ", ".join(f"{op.name}.{t}" for t in types)
       found = repr(suffix) if suffix else "none"
       raise ParseError(f"{op.name} needs an element type ({names}), found {found}", token.column, len(token.text))
     return {"mtype": TYPES[suffix]}

@@ -20,6 +20,7 @@ _BRANCHES = ("beq", "bne", "blt", "bge", "bltu", "bgeu", "bp", "bnp")
 _WAITS = ("fence", "dwaiti", "dwaito", "barrier")
 _SETS = ("pset0", "pset1")
 _SLOT_OPS = {slot: [op for op in OPS.values() if op.slot == slot] for slot in "SVX"}
+_MEMORY_T = [op for op in OPS.values() if op.slot == "T" and is_memory(op)]
 _CHANCE = {"S": 0.45, "V": 0.6, "X": 0.4, "L": 0.35, "T": 0.35}
 _INTERESTING = (0, 1, 2, 3, 5, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0x7FC00001, 0x00000001,
                 0x00800000, 0x477FF000, 0x4B000000, 0x4F000000)
@@ -89,9 +90,9 @@ class _Generator:
   def memory(self, op: Op, kind: str) -> dict[str, object]:
     rng, layout = self.rng, self.layout
     space = "vmem" if op.name[0] == "v" else "hbm"
-    store = "st" in op.name
+    store = op.name[1:3] == "st" or op.name.startswith("vatom")
     role = "vector" if store or rng.random() < 0.8 else "out" if space == "vmem" else "in"  # what a transfer only reads may be loaded
-    mtype = rng.choice([MemType.W, MemType.W, *MemType])
+    mtype = MemType.W if op.words_only else rng.choice([MemType.W, MemType.W, *MemType])
     fields: dict[str, object] = {"mtype": mtype, "off": rng.randrange(-64, 64), "x": rng.choice((0, *layout.small))}
     fields["a"] = self.area(space, role)
     if mtype != MemType.W and space == "vmem" and role == "vector" and rng.random() < 0.4:
@@ -137,7 +138,7 @@ class _Generator:
     if slot == "T":
       if rng.random() < 0.15:
         return self.dma()
-      return self.op(OPS[rng.choice(("vst", "vst", "vst2", "vstx", "hld", "hld2", "hldx", "hst", "hst2", "hstx"))])
+      return self.op(rng.choice(_MEMORY_T))
     while True:
       op = rng.choice(_SLOT_OPS[slot])
       if op.timing != "DIV" or rng.random() < 0.4:  # else nearly all time would be waiting for dividers
@@ -221,8 +222,8 @@ class _Generator:
     kind = rng.randrange(9)
     if kind == 0:
       unknown = rng.choice([code for code in range(256) if code not in BY_CODE])
-      words = (encode(ins("vld")) | DTYPE.mask << DTYPE.lsb, encode(ins("sadd")) | BKIND.mask << BKIND.lsb,
-               rng.getrandbits(64) & ~(CODE.put(CODE.mask) | 1) | CODE.put(unknown))
+      words = (encode(ins("vld")) | DTYPE.mask << DTYPE.lsb, encode(ins("vatom")) | 1 << DTYPE.lsb,
+               encode(ins("sadd")) | BKIND.mask << BKIND.lsb, rng.getrandbits(64) & ~(CODE.put(CODE.mask) | 1) | CODE.put(unknown))
       bad: list[Instr | Raw] = [Raw(rng.choice(words))]
     elif kind == 1:
       bad = [ins("trap", imm=self.immediate())]

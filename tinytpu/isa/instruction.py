@@ -130,6 +130,8 @@ def encode(instr: Instr, chain: bool = False) -> int:
       else:
         for field in (*_MEMORY_FIELDS[kind], enc.OFF):
           word |= field.put(getattr(instr, field.name))
+        if op.words_only and instr.mtype != MemType.W:
+          raise ValueError(f"the element type must be w, not {MemType(instr.mtype).name.lower()}")
         word |= enc.DTYPE.put(MemType(instr.mtype)) | enc.MASKED.put(bool(instr.masked))
         if instr.masked:
           word |= enc.C.put(instr.c)
@@ -189,6 +191,8 @@ def decode(word: int) -> tuple[Instr, bool]:
     else:
       if (mtype := enc.DTYPE.get(word)) not in list(MemType):
         raise DecodeError(f"{op.name}: unknown element type {mtype}")
+      if op.words_only and mtype != MemType.W:
+        raise DecodeError(f"{op.name}: element type {MemType(mtype).name.lower()}, must be w")
       fields |= {field.name: field.get(word) for field in (*_MEMORY_FIELDS[kind], enc.OFF)}
       fields["mtype"], fields["masked"] = MemType(mtype), bool(enc.MASKED.get(word))
       if fields["masked"]:

@@ -60,6 +60,11 @@ class Op:
       return ""
     return "bc" if "vc" in self.operands or "sc" in self.operands else "ab"
 
+  @property
+  def words_only(self) -> bool:
+    """Whether the only element type is W."""
+    return self.name.startswith("vatom")
+
 
 class Access(NamedTuple):
   """A register touched by an operation: file "v", "s", "p" or "q", and the field that holds its number."""
@@ -258,6 +263,7 @@ _ADDR = {
 for _i, (_m, _k) in enumerate((("", "mem"), ("2", "mem2"), ("x", "memx"))):
   _op("vld" + _m, 0xE0 + _i, "L", f"vd {_k}", "LOAD", f"load from VMEM: {_ADDR[_k]}; 0 where masked off")
   _op("vst" + _m, 0xE8 + _i, "T", f"vs {_k}", "", f"store to VMEM: {_ADDR[_k]}; on equal addresses the highest element wins")
+  _op("vatom" + _m, 0xEC + _i, "T", f"vs {_k}", "", f"add to VMEM, words only: {_ADDR[_k]}; elements with equal addresses are all added")
   _op("hld" + _m, 0xF0 + _i, "T", f"vd {_k}", "HBM_ISSUE", f"load from HBM: {_ADDR[_k]}; 0 where masked off")
   _op("hst" + _m, 0xF4 + _i, "T", f"vs {_k}", "", f"store to HBM: {_ADDR[_k]}; on equal addresses the highest element wins")
 _op("dmai", 0xF8, "T", "dma", "", "start an inbound transfer HBM to VMEM, row by row; returns at once, see dwaiti")

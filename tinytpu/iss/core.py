@@ -20,7 +20,7 @@ from .jit import jit
 from .lanes import INNER, scalar, vector
 from .matrix import matrix_step
 from .reduce import reduction
-from .vmem import vmem_load, vmem_store
+from .vmem import vmem_atomic, vmem_load, vmem_store
 
 u32, i64 = np.uint32, np.int64
 
@@ -29,7 +29,7 @@ u32, i64 = np.uint32, np.int64
  _) = (int(m) for m in lay.Ctl)
 WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
-VSTORE, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
+VSTORE, VATOMIC, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.VATOMIC), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
 VDIV, VMEM, V0, P0 = lay.VDIV, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
   lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
@@ -214,7 +214,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       else:
         cross(R, code, a, b, flexible(word_x, sregs) if code != XPERM else 0, width, side)
         row_x = d
-    cause, info, load_n, store_n = 0, 0, 0, 0
+    cause, info, load_n, store_n, shared = 0, 0, 0, 0, 0
     if word_l != 0:
       counts[N_SLOT_C + L] += 1
       load_n, cause, info = vmem_load(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, L_ROW, vmem8, vmem16, vmem32,
@@ -230,6 +230,10 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       if unit == VSTORE:
         store_n, cause_t, info_t = vmem_store(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem8, vmem16, vmem32,
                                               geo[VMEM_BYTES], width, side, memo, address, count, words)
+        shared = 1 if load_n != 0 and store_n != 0 else 0
+      elif unit == VATOMIC:
+        store_n, cause_t, info_t = vmem_atomic(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem32, geo[VMEM_BYTES], width, side,
+                                               address, count)
       elif unit == HLOAD or unit == HSTORE:
         cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
         tail = max(tail, ctl[TAIL])
@@ -241,7 +245,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       if cause == 0:
         cause, info = cause_t, info_t
     if load_n + store_n != 0:
-      free = t + load_n + store_n - (1 if load_n != 0 and store_n != 0 else 0)
+      free = t + load_n + store_n - shared
       ready[VMEM] = free
       counts[N_VMEM] += load_n + store_n
       tail = max(tail, free + 1)

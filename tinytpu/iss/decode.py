@@ -13,7 +13,7 @@ CHAIN_LSB, CODE_LSB, CODE_MASK = enc.CHAIN.lsb, enc.CODE.lsb, enc.CODE.mask
 BKIND_LSB, BKIND_MASK = enc.BKIND.lsb, enc.BKIND.mask
 MASKED_LSB, DTYPE_LSB, DTYPE_MASK = enc.MASKED.lsb, enc.DTYPE.lsb, enc.DTYPE.mask
 REG_MASK, BUCKET_MASK = enc.D.mask, 15
-PACKET, WORD_BYTES, MAX_DTYPE = enc.PACKET_WORDS, enc.WORD_BYTES, max(enc.MemType)
+PACKET, WORD_BYTES, TYPES = enc.PACKET_WORDS, enc.WORD_BYTES, lay.TYPES
 K_NOT, B_NOT = enc.BKind.VREG, enc.BKIND.mask  # bkinds that a k operand, and any flexible operand, may not have
 SLOT, FLEX, FORM, LAT, PORT, BUSY, WRITE, UNIT = lay.SLOT, lay.FLEX, lay.FORM, lay.LAT, lay.PORT, lay.BUSY, lay.WRITE, lay.UNIT
 N_ACCESS, ACCESS, NOP_SLOT, N_SLOTS, P0, C, T = lay.N_ACCESS, lay.ACCESS, lay.NOP_SLOT, lay.N_SLOTS, lay.P0, lay.C, lay.T
@@ -60,7 +60,7 @@ def decode(text, slots, deps, meta, g, pc):
         return
       if FORM[code] != 0:
         masked = (word >> MASKED_LSB) & 1
-        if (word >> DTYPE_LSB) & DTYPE_MASK > MAX_DTYPE:
+        if (word >> DTYPE_LSB) & DTYPE_MASK > TYPES[code]:
           return
       if WRITE[code] >= 0:
         target = register(word, WRITE[code])

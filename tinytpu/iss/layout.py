@@ -99,10 +99,11 @@ class Unit(IntEnum):
   NONE = 0
   VLOAD = 1
   VSTORE = 2
-  HLOAD = 3
-  HSTORE = 4
-  DMAI = 5
-  DMAO = 6
+  VATOMIC = 3
+  HLOAD = 4
+  HSTORE = 5
+  DMAI = 6
+  DMAO = 7
 
 
 class Format(IntEnum):
@@ -125,6 +126,7 @@ _CODES = 256
 SLOT = np.full(_CODES, -1, np.int8)          # slot number, NOP_SLOT for nop, -1 for an unknown code
 FLEX = np.zeros(_CODES, np.int8)             # 1: operand b, 2: operand k
 FORM = np.zeros(_CODES, np.int8)             # 1 mem, 2 mem2, 3 memx
+TYPES = np.zeros(_CODES, np.int8)            # highest legal element type
 LAT = np.zeros(_CODES, np.int32)             # fixed latencies
 PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port, 3 slot X's
 UNIT = np.zeros(_CODES, np.int8)             # Unit
@@ -148,6 +150,10 @@ _CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS",
 """Timing classes whose units and ports are modelled."""
 
 
+_MEMORY_UNITS = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "vat": Unit.VATOMIC, "hld": Unit.HLOAD, "hst": Unit.HSTORE}
+"""Units of operations with a memory operand, by the first letters of their names."""
+
+
 def _fill() -> None:
   counts = dict.fromkeys(table.SLOTS, 0)
   for op in table.OPS.values():
@@ -157,11 +163,11 @@ def _fill() -> None:
       INDEX[c], counts[op.slot] = counts[op.slot], counts[op.slot] + 1
     FLEX[c] = 1 if "b" in op.operands else 2 if "k" in op.operands else 0
     FORM[c] = next((i for i, kind in enumerate(("mem", "mem2", "memx"), 1) if kind in op.operands), 0)
+    TYPES[c] = enc.MemType.W if op.words_only else max(enc.MemType)
     LAT[c] = getattr(timing, op.timing) if op.timing else 0
     PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") \
       else 3 if op.timing in ("XLU", "PPOP", *timing.REDUCTIONS) else 0
-    UNIT[c] = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "hld": Unit.HLOAD, "hst": Unit.HSTORE}.get(op.name[:3], Unit.NONE) if FORM[c] \
-      else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
+    UNIT[c] = _MEMORY_UNITS[op.name[:3]] if FORM[c] else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
     if op.timing not in _CLASSES:
       raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
     step = op.timing in timing.STEPS
@@ -173,7 +179,7 @@ def _fill() -> None:
     if op.timing in timing.REDUCTIONS:
       REDUCTION[c], ALONG[c] = REDUCTION_NAMES.index(op.name[:-1]), "rct".index(op.name[-1])
     if FORM[c]:
-      BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE) else HBM
+      BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE, Unit.VATOMIC) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:
       raise TypeError(f"the simulator has no memory unit for {op.name}: add it to iss.layout and iss.core")
     SWAP[c] = {"": 0, "ab": 1, "bc": 2}[op.swaps]

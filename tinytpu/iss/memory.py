@@ -81,6 +81,20 @@ def bank_cycles(R, address, mask, width, count, words):
 
 
 @jit
+def bank_elements(R, address, mask, width, count):
+  """Most active elements in any one bank, at least 1. count (width) is scratch."""
+  most = 1
+  for e in range(width):
+    count[e] = 0
+  for e in range(width):
+    if R[mask, e] != u32(0):
+      bank = (i64(address[e]) >> 2) & (width - 1)
+      count[bank] += 1
+      most = max(most, count[bank])
+  return most
+
+
+@jit
 def strided_cycles(r, c2, width, side, memo, count, words):
   """bank_cycles of a whole mem2 tile of words with strides r and c2 (0 to 2^20), which are all it depends on: the start only
   rotates the banks. memo: int64 (n, 2), n a power of two, pairs of key and cycles, keys -1 at first."""

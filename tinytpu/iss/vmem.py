@@ -6,7 +6,22 @@ import numpy as np
 from ..isa import encoding as enc
 from . import layout as lay
 from .jit import jit
-from .memory import MEM, MEM2, SIZE_SHIFT, VMEM_ALIGN, VMEM_BOUNDS, WORD, W, addresses, bank_cycles, check, load, store, strided_cycles
+from .memory import (
+  MEM,
+  MEM2,
+  SIZE_SHIFT,
+  VMEM_ALIGN,
+  VMEM_BOUNDS,
+  WORD,
+  W,
+  addresses,
+  bank_cycles,
+  bank_elements,
+  check,
+  load,
+  store,
+  strided_cycles,
+)
 
 i64 = np.int64
 _A, _X, _R, _C, _C2, _OFF, _MASKED, _DTYPE = (
@@ -96,3 +111,18 @@ def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, si
     return 0, cause, info
   store(R, source, address, mask, dtype, m8, m16, m32, width)
   return 1 if form == MEM else bank_cycles(R, address, mask, width, count, words), 0, 0
+
+
+@jit
+def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, address, count):
+  """Add row `source` to memory, element by element. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
+  start, _, shift, mask = operand_start(word, sregs)
+  operand_addresses(word, form, start, shift, sregs, R, address, width, side)
+  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
+  if cause != 0:
+    return 0, cause, info
+  for e in range(width):
+    if R[mask, e] != 0:
+      at = i64(address[e]) >> 2
+      m32[at] = m32[at] + R[source, e]
+  return bank_elements(R, address, mask, width, count) + 1, 0, 0

@@ -28,6 +28,7 @@ class BankSchedule(wiring.Component):
   An access repeated until nothing is pending so takes as many cycles as there are distinct words in the bank that has most.
 
   Members:
+    alone: In(1), a bank serves no other element than its lowest: one element per cycle and bank.
     pending: In(width), elements still to be served; addresses: In(32) per element, byte addresses within VMEM.
     served: Out(width), those served now.
     used: Out(width), one bit per bank; rows: Out(row_bits) per bank, the word in it (zero if not used).
@@ -37,7 +38,8 @@ class BankSchedule(wiring.Component):
     self.config = config
     n = config.width
     super().__init__({
-      "pending": In(n), "addresses": In(32).array(n), "served": Out(n), "used": Out(n), "rows": Out(row_bits(config)).array(n)})
+      "alone": In(1), "pending": In(n), "addresses": In(32).array(n), "served": Out(n), "used": Out(n),
+      "rows": Out(row_bits(config)).array(n)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -49,9 +51,11 @@ class BankSchedule(wiring.Component):
     rows = [a[low:low + row] for a in self.addresses]
 
     claimed: Value = Const(0, n)
+    leading: list[Value] = []
     routed: list[list[Value]] = [[] for _ in range(n // per)]
     for e, slot in enumerate(slots):
       leads = name(m, self.pending[e] & ~(claimed >> slot)[0], f"leads{e}")
+      leading.append(leads)
       claimed = name(m, (claimed | (self.pending[e] << slot))[:n], f"claimed{e}")
       moved = name(m, shifted(Mux(leads, rows[e], 0), slot[place], field, 64), f"moved{e}")
       for q, terms in enumerate(routed):
@@ -62,5 +66,5 @@ class BankSchedule(wiring.Component):
     m.d.comb += [port.eq(chunks[b // per][field * (b % per):][:row]) for b, port in enumerate(self.rows)]
     for e, slot in enumerate(slots):
       granted = name(m, tree(chunks, slot[chunk]) >> Cat(Const(0, field.bit_length() - 1), slot[place]), f"granted{e}")
-      m.d.comb += self.served[e].eq(self.pending[e] & (granted[:row] == rows[e]))
+      m.d.comb += self.served[e].eq(Mux(self.alone, leading[e], self.pending[e] & (granted[:row] == rows[e])))
     return m

@@ -31,6 +31,7 @@ CONTROL = data.StructLayout({
   "flexible": 1, "scalar_only": 1,        # has an operand b or k; it is a k
   "swap_ab": 1, "swap_bc": 1,             # the operands that the field swap exchanges
   "memory": 1,                            # has an element type and perhaps a mask
+  "words": 1,                             # the element type must be W
   **{f"is_{t}": 1 for t in _TIMINGS},     # result latency, where the issue stage must know
   "step": 1,                              # a matrix step
   "pop": 1, "push": 1,                    # waits for the PSUM bucket in field a, in field d
@@ -52,7 +53,8 @@ def _control(op: table.Op) -> dict[str, int]:
     "known": 1, "slot": 1 << SLOTS.index(op.slot) if op.slot else 0,
     "flexible": "b" in op.operands or "k" in op.operands, "scalar_only": "k" in op.operands,
     "swap_ab": op.swaps == "ab", "swap_bc": op.swaps == "bc",
-    "memory": table.is_memory(op), "step": step, "pop": reads_bucket and not step, "push": writes_bucket and not step,
+    "memory": table.is_memory(op), "words": op.words_only,
+    "step": step, "pop": reads_bucket and not step, "push": writes_bucket and not step,
     "vmem": op.name.startswith("v") and table.is_memory(op), "hbm": op.name.startswith("h") and table.is_memory(op),
     "dmai": dma and op.name == "dmai", "dmao": dma and op.name == "dmao"}
 
@@ -138,7 +140,8 @@ class Decode(wiring.Component):
       previous = active[i] & field(word, enc.CHAIN)
       bkind = field(word, enc.BKIND)
       bad_kind = control.flexible & ((bkind == 3) | (control.scalar_only & (bkind == enc.BKind.VREG)))
-      bad_type = control.memory & (field(word, enc.DTYPE) > max(enc.MemType))
+      dtype = field(word, enc.DTYPE)
+      bad_type = (control.memory & (dtype > max(enc.MemType))) | (control.words & (dtype != enc.MemType.W))
       illegal.append(active[i] & (~control.known | bad_kind | bad_type))
     illegal.append(previous)  # a chain across the packet's end
     m.d.comb += self.group.length.eq(sum(active))

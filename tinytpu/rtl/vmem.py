@@ -22,7 +22,8 @@ VMEM_CLOCKS = ("vmem_load", "vmem_store")
 """Clock domains of `VmemUnit` that may rest while its output `<domain>_enable` is low."""
 
 _LOADS = tuple(op.name for op in OPS.values() if op.slot == "L")
-_STORES = tuple(op.name for op in OPS.values() if op.name.startswith("vst"))
+_ATOMICS = tuple(op.name for op in OPS.values() if op.name.startswith("vatom"))
+_STORES = (*(op.name for op in OPS.values() if op.name.startswith("vst")), *_ATOMICS)
 
 
 class VmemUnit(wiring.Component):
@@ -34,13 +35,16 @@ class VmemUnit(wiring.Component):
   starts in the cycle of the load's last access; reads see memory before the writes of their cycle. A faulting operation is
   dropped in t + 1 and takes no access cycle.
 
+  An atomic add has its first access when the load beside it has had its last, because it reads through the same ports: each bank
+  reads the word of one element per cycle and writes the sum in the next, which makes one cycle more in all.
+
   The clock domains `VMEM_CLOCKS` may rest at the end of cycles in which their `<domain>_enable` is low, which changes no result and
   saves most of the unit's time in simulation; otherwise they tick with `sync`.
 
   DMA accesses have ports of their own and are never stalled; racing accesses to one word are undefined.
 
   Members:
-    load: In(memory_issue), slot L: any code. store: In(memory_issue), slot T: codes that are not vst* are ignored.
+    load: In(memory_issue), slot L: any code. store: In(memory_issue), slot T: codes that are not vst* or vatom* are ignored.
     ready: Out(1), a group with a VMEM access may issue in this cycle.
     result: Out(vector_result), of loads.
     load_fault, store_fault: Out(memory_fault), in t + 1.
@@ -75,8 +79,11 @@ class VmemUnit(wiring.Component):
     store_left = name(m, store_pending & ~store_banks.served, "store_left")
     load_go = name(m, load_busy & ~self.load_fault.valid, "load_go")
     load_done = name(m, ~load_go | (load_left == 0), "load_done")
-    store_go = name(m, store_busy & load_done & ~self.store_fault.valid, "store_go")
-    store_done = name(m, load_done & (~store_go | (store_left == 0)), "store_done")
+    atomic, draining = Signal(), Signal()  # what slot T holds is an atomic add; all its words have been read
+    store_waits = name(m, store_busy & ~self.store_fault.valid, "store_waits")
+    store_go = name(m, store_waits & Mux(atomic, ~load_go, load_done), "store_go")
+    store_last = name(m, Mux(atomic, draining, store_left == 0), "store_last")
+    store_done = name(m, load_done & (~store_waits | (store_go & store_last)), "store_done")
     m.d.comb += [
       self.ready.eq(store_done), self.idle.eq(~load_busy & ~store_busy), self.busy_cycle.eq(load_go + store_go)]
     first, reg = Signal(), Signal(6)
@@ -86,10 +93,11 @@ class VmemUnit(wiring.Component):
     with m.Else():
       m.d.vmem_load += [load_pending.eq(Mux(load_go, load_left, 0)), first.eq(0)]
     with m.If(store_start):
-      m.d.vmem_store += [store_pending.eq(self.store.mask), store_busy.eq(1)]
+      m.d.vmem_store += [
+        store_pending.eq(self.store.mask), store_busy.eq(1), draining.eq(0), atomic.eq(is_op(self.store.code, *_ATOMICS))]
     with m.Elif(store_go | self.store_fault.valid):
       left = name(m, Mux(self.store_fault.valid, 0, store_left), "left")
-      m.d.vmem_store += [store_pending.eq(left), store_busy.eq(left != 0)]
+      m.d.vmem_store += [store_pending.eq(left), store_busy.eq(store_go & ~store_last), draining.eq(store_left == 0)]
 
     m.submodules.merge = merge = StoreMerge(config)
     m.d.comb += [merge.served.eq(store_banks.served), merge.mtype.eq(store_type)]
@@ -114,9 +122,12 @@ class VmemUnit(wiring.Component):
       m.d.comb += collect.low[e].eq(register)
     wiring.connect(m, collect.result, wiring.flipped(self.result))
     m.d.comb += [
-      self.vmem_load_enable.eq(load_start | load_busy | collect.valid), self.vmem_store_enable.eq(store_start | store_busy)]
+      store_banks.alone.eq(atomic), self.vmem_load_enable.eq(load_start | load_busy | collect.valid | (store_busy & atomic)),
+      self.vmem_store_enable.eq(store_start | store_busy)]
 
-    self._banks(m, load_go, store_go, load_banks, store_banks, merge, collect)
+    writing = name(m, store_go & ~atomic, "writing")
+    atomic_go = name(m, store_go & atomic & ~draining, "atomic_go")
+    self._banks(m, load_go, writing, atomic_go, load_banks, store_banks, merge, collect)
     return m
 
   def _access(self, m: Module, side: str, start: Value, operation: wiring.PureInterface,
@@ -134,9 +145,11 @@ class VmemUnit(wiring.Component):
       m.d[domain] += mtype.eq(operation.mtype)
     return lanes, banks, pending, mtype
 
-  def _banks(self, m: Module, load_go: Value, store_go: Value, load_banks: BankSchedule, store_banks: BankSchedule,
+  def _banks(self, m: Module, load_go: Value, store_go: Value, atomic_go: Value, load_banks: BankSchedule, store_banks: BankSchedule,
              merge: StoreMerge, collect: LoadCollect) -> None:
     """The memories, and what each bank's four ports do."""
+    adding = Signal()  # sums are due of what an atomic add has read in the cycle before
+    m.d.vmem_store += adding.eq(atomic_go)
     config = self.config
     n, slots = config.width, low_bits(config) - 2
     to_bank = self._rotate(m, [self.dma_in.data[32 * k:32 * k + 32] for k in range(n)], self.dma_in.word[:slots], "in")
@@ -146,19 +159,37 @@ class VmemUnit(wiring.Component):
     with m.If(self.dma_out.valid):
       m.d.sync += out_word.eq(self.dma_out.word)
     out_data = []
-    writing = name(m, self.dma_in.valid & self.dma_in.write, "writing")
+    inbound = name(m, self.dma_in.valid & self.dma_in.write, "inbound")
     for b in range(n):
       m.submodules[f"bank{b}"] = bank = BlankMemory(shape=32, depth=config.vmem_words // n)
       load, out = bank.read_port(domain="vmem_load"), bank.read_port()
       store, into = bank.write_port(granularity=8), bank.write_port(granularity=8)
       m.d.comb += [
-        load.addr.eq(load_banks.rows[b]), load.en.eq(load_go & load_banks.used[b]), collect.words[b].eq(load.data),
-        store.addr.eq(store_banks.rows[b]), store.data.eq(merge.words[b]), store.en.eq(Mux(store_go, merge.enables[b], 0)),
+        load.addr.eq(Mux(atomic_go, store_banks.rows[b], load_banks.rows[b])),
+        load.en.eq(Mux(atomic_go, store_banks.used[b], load_go & load_banks.used[b])), collect.words[b].eq(load.data),
         into.addr.eq(self._row(m, self.dma_in.word, b, f"in_row{b}")), into.data.eq(to_bank[b]),
-        into.en.eq((writing & to_mask[b]).replicate(4)),
+        into.en.eq((inbound & to_mask[b]).replicate(4)),
         out.addr.eq(self._row(m, self.dma_out.word, b, f"out_row{b}")), out.en.eq(self.dma_out.valid & of_mask[b])]
       out_data.append(out.data)
+      valid, row, total = self._sum(m, b, atomic_go & store_banks.used[b], store_banks.rows[b], merge.words[b], load.data)
+      m.d.comb += [
+        store.addr.eq(Mux(adding, row, store_banks.rows[b])), store.data.eq(Mux(adding, total, merge.words[b])),
+        store.en.eq(Mux(adding, valid.replicate(4), Mux(store_go, merge.enables[b], 0)))]
     m.d.comb += self.dma_out.rdata.eq(Cat(*self._rotate(m, out_data, -out_word, "out")))
+
+  @staticmethod
+  def _sum(m: Module, bank: int, reads: Value, row: Value, addend: Value, word: Value) -> tuple[Value, Value, Value]:
+    """An atomic add in one bank: it `reads` the word at `row`, which arrives as `word` in the next cycle. Of that cycle: whether there
+    is a sum, its row, the sum. A row read twice running gets the second addend on top of the first sum, still on its way."""
+    valid, at, operand = Signal(name=f"sum_valid{bank}"), Signal.like(row, name=f"sum_row{bank}"), Signal(32, name=f"sum_operand{bank}")
+    again, before = Signal(name=f"sum_again{bank}"), Signal(32, name=f"sum_before{bank}")
+    total = name(m, (Mux(again, before, word) + operand)[:32], f"sum{bank}")
+    m.d.vmem_store += valid.eq(reads)
+    with m.If(reads):
+      m.d.vmem_store += [at.eq(row), operand.eq(addend), again.eq(valid & (at == row))]
+    with m.If(valid):
+      m.d.vmem_store += before.eq(total)
+    return valid, at, total
 
   def _row(self, m: Module, word: Value, bank: int, label: str) -> Value:
     """Row of `bank` in an access to consecutive words from `word` on: one further for banks before the first."""
