@@ -24,7 +24,8 @@ _OPERANDS = {  # kind: what the assembly text shows, and what it is
   "imm": ("imm", "32-bit immediate in field imm"), "to": ("to", "branch target, word index in field imm; a label in text"),
   "mem": ("[sA + sX + off]", "memory operand, contiguous"), "mem2": ("[sA + sX + off : sR, sC2]", "memory operand, 2-D strided"),
   "memx": ("[sA + sX + off : vR]", "memory operand, gathered by index"),
-  "dma": ("[sC : sC2], [sA : sR], sD, sX", "VMEM address and pitch, HBM address and pitch, bytes per row, rows"),
+  "dma": ("[sC : sC2, sZV], [sA : sR, sZH], sD, sX, sZ",
+          "VMEM address, row and plane pitch, the same of HBM, bytes per row, rows, planes; plane pitches and planes may be left out"),
 }
 _OPERANDS |= {"vs": _OPERANDS["vd"], "pm": _OPERANDS["pd"]}
 _LAYOUTS = (
@@ -32,8 +33,11 @@ _LAYOUTS = (
    (encoding.IMM, encoding.SWAP, encoding.BKIND, encoding.C, encoding.A, encoding.D, encoding.CODE, encoding.CHAIN)),
   ("the same with a register as operand b",
    (encoding.B, encoding.SWAP, encoding.BKIND, encoding.C, encoding.A, encoding.D, encoding.CODE, encoding.CHAIN)),
-  ("memory operations and DMA",
+  ("memory operations",
    (encoding.OFF, encoding.C2, encoding.R, encoding.X, encoding.DTYPE, encoding.MASKED, encoding.C, encoding.A, encoding.D, encoding.CODE,
+    encoding.CHAIN)),
+  ("DMA",
+   (encoding.ZH, encoding.Z, encoding.C2, encoding.R, encoding.X, encoding.ZV, encoding.C, encoding.A, encoding.D, encoding.CODE,
     encoding.CHAIN)),
 )
 

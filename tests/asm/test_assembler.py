@@ -60,6 +60,7 @@ def one(text: str) -> Instr:
   ("hstx.bf16 v1, [s2 : v6] ? v7", ins("hstx", d=1, a=2, r=6, masked=True, c=7, mtype=MemType.BF16)),
   ("hldx.u8 v1, [s2 + s3 + 0x10 : v6]", ins("hldx", d=1, a=2, x=3, off=16, r=6, mtype=MemType.U8)),
   ("dmai [s1 : s2], [s3 : s4], s5, s6", ins("dmai", c=1, c2=2, a=3, r=4, d=5, x=6)),
+  ("dmao [s1 : s2, s31], [s3 : s4, s63], s5, s6, s7", ins("dmao", c=1, c2=2, zv=31, a=3, r=4, zh=63, d=5, x=6, z=7)),
 ])
 def test_operand_forms(text: str, instr: Instr) -> None:
   assert one(text) == instr

@@ -54,6 +54,6 @@ def test_error_of_the_assembly_page() -> None:
 def test_operand_examples_of_the_assembly_page() -> None:
   section = (ROOT / "docs/asm.md").read_text().split("## Memory operands")[1]
   examples = re.findall(r"^\| `(.*?)` \|", section, re.MULTILINE)
-  assert len(examples) == 6
+  assert len(examples) == 7
   for example in examples:
     assert len(assemble(example).words) == 1

@@ -24,6 +24,8 @@ NOP, HALT = 0x01 << 1, 0x02 << 1
   (ins("vld2", d=1, a=2, x=3, r=4, c2=5, off=-1, masked=True, c=6, mtype=MemType.BF16),
    0x3FFF << 50 | 5 << 44 | 4 << 38 | 3 << 32 | 6 << 28 | 1 << 27 | 6 << 21 | 2 << 15 | 1 << 9 | 0xE1 << 1),
   (ins("dmai", c=1, c2=2, a=3, r=4, d=5, x=6), 2 << 44 | 4 << 38 | 6 << 32 | 1 << 21 | 3 << 15 | 5 << 9 | 0xF8 << 1),
+  (ins("dmao", c=1, c2=2, a=3, r=4, d=5, x=6, z=7, zh=8, zv=9),
+   8 << 56 | 7 << 50 | 2 << 44 | 4 << 38 | 6 << 32 | 9 << 27 | 1 << 21 | 3 << 15 | 5 << 9 | 0xF9 << 1),
 ])
 def test_words_by_hand(instr: Instr, word: int) -> None:
   assert encode(instr) == word
@@ -46,7 +48,7 @@ def instructions(draw: st.DrawFn) -> Instr:
     elif kind in ("imm", "to"):
       fields["imm"] = draw(st.integers(0, 2**32 - 1))
     elif kind == "dma":
-      fields |= {name: draw(register) for name in ("c", "c2", "a", "r", "d", "x")}
+      fields |= {name: draw(register) for name in ("c", "c2", "a", "r", "d", "x", "z", "zh")} | {"zv": draw(st.integers(0, 31))}
     elif kind.startswith("mem"):
       names = {"mem": "ax", "mem2": ("a", "x", "r", "c2"), "memx": "axr"}[kind]
       fields |= {name: draw(register) for name in names}

@@ -30,10 +30,11 @@ def test_broken_rows_are_found(change: dict, message: str) -> None:
 FORMS = [
   [enc.CHAIN, enc.CODE, enc.D, enc.A, enc.C, enc.MODE, enc.IMM],
   [enc.CHAIN, enc.CODE, enc.D, enc.A, enc.C, enc.BKIND, enc.SWAP, enc.B],
-  [enc.CHAIN, enc.CODE, enc.D, enc.A, enc.C, enc.MASKED, enc.DTYPE, enc.X, enc.R, enc.C2, enc.OFF]]
+  [enc.CHAIN, enc.CODE, enc.D, enc.A, enc.C, enc.MASKED, enc.DTYPE, enc.X, enc.R, enc.C2, enc.OFF],
+  [enc.CHAIN, enc.CODE, enc.D, enc.A, enc.C, enc.ZV, enc.X, enc.R, enc.C2, enc.Z, enc.ZH]]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=["immediate", "register", "memory"])
+@pytest.mark.parametrize("form", FORMS, ids=["immediate", "register", "memory", "dma"])
 def test_fields_of_a_form_do_not_overlap(form: list[enc.Field]) -> None:
   seen = 0
   for field in form:

@@ -68,7 +68,7 @@ def test_fields_that_are_not_used_are_ignored(iss):
   words = [
     encode(ins("sadd", d=1)) | enc.C.put(63),
     encode(ins("xtr", d=1)) | enc.MODE.put(31),
-    encode(ins("dmai")) | enc.MODE.put(31),
+    encode(ins("dmai")) | 3 << 62,
     encode(ins("vld", d=1)) | enc.C.put(9),
     encode(ins("nop")) | 0xFFFFFFFFFFFFFE00,
   ]

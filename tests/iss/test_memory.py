@@ -168,3 +168,43 @@ def test_dma(iss, rows, nbytes, vpitch, hpitch):
         expected[h : h + nbytes] = vmem[v : v + nbytes]
     result = iss.state("vmem")[:8192] if name == "dmai" else iss.get(2 * DATA, 8192, np.uint8)
     assert (result == expected).all()
+
+
+@pytest.mark.parametrize("name", ["dmai", "dmao"])
+@pytest.mark.parametrize("seed", range(12))
+def test_dma_of_planes(iss, name, seed):
+  """Three dimensions against numpy's strided views; the last ones written win where planes or rows overlap."""
+  rng = np.random.default_rng(seed)
+  vmem, hbm = rng.integers(0, 1 << 32, (2, 4096), dtype=np.uint32)
+  planes, rows, words = (int(n) for n in rng.integers(1, 6, 3))
+  vpitch, hpitch, vplane, hplane = (int(n) for n in rng.choice([0, 1, 5, 16, 17, 40, 100], 4))
+  if seed == 0:
+    planes = 0
+  args = [256, 4 * vpitch, 2 * DATA + 512, 4 * hpitch, 4 * words, rows, planes, 4 * hplane, 4 * vplane]
+  iss.set_vmem(0, vmem)
+  iss.put(2 * DATA, hbm)
+  move = ins(name, c=33, c2=34, a=35, r=36, d=37, x=38, z=39, zh=40, zv=9)
+  result = iss.run([[ins("sadd", d=9, a=41)], [move], [ins("halt")]], [0, *args])
+  assert result.fault is None
+  target, source = (vmem, hbm) if name == "dmai" else (hbm, vmem)
+  expected = target.copy()
+  shape = (planes, rows, words)
+  v, h = np.zeros(shape, int), np.zeros(shape, int)
+  for p, r in np.ndindex(planes, rows):
+    v[p, r], h[p, r] = (base + p * plane + r * pitch + np.arange(words)
+                        for base, plane, pitch in ((64, vplane, vpitch), (128, hplane, hpitch)))
+  to, of = (v, h) if name == "dmai" else (h, v)
+  for p, r in np.ndindex(planes, rows):
+    expected[to[p, r]] = source[of[p, r]]
+  got = iss.state("vmem")[: vmem.nbytes].view(np.uint32) if name == "dmai" else iss.get(2 * DATA, 4096)
+  assert (got == expected).all()
+  assert result.counters["dma_lines"] == sum(len({w // W for w in h[p, r]}) for p, r in np.ndindex(planes, rows))
+
+
+def test_s0_as_number_of_planes_means_one(iss):
+  """Whatever else holds a zero means none."""
+  iss.set_vmem(0, np.zeros(64, np.uint8))
+  iss.put(2 * DATA, np.full(16, 7, np.uint32))
+  for z, moved in ((0, 1), (36, 0)):
+    result = iss.run([[ins("dmai", c=0, c2=0, a=32, r=0, d=33, x=34, z=z, zh=35)], [ins("halt")]], [2 * DATA, 64, 1, 0xFFFFFFFC, 0])
+    assert (result.fault, result.counters["dma_lines"]) == (None, moved)

@@ -174,7 +174,7 @@ class Stimulus:
 
   def __init__(self, rng: np.random.Generator, config: Config, port: str, cycles: int) -> None:
     self.port, n = port, config.width
-    word = {"base", "x", "r", "c2", "off", "vbase", "nbytes"}
+    word = {"base", "x", "r", "c2", "off", "vbase", "nbytes", "planes", "hplane", "vplane"}
     self.arrays = {name: rng.integers(0, MODULUS, cycles, dtype=np.uint32) for name in word}
     self.arrays |= {name: rng.integers(0, MODULUS, (cycles, n), dtype=np.uint32) for name in ("index", "data")}
     self.arrays |= {"start": np.zeros(cycles, np.uint32), "code": rng.integers(0, 256, cycles), "d": rng.integers(0, 64, cycles),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -36,25 +36,30 @@ class Transfer:
   vmem_pitch: int
   nbytes: int
   rows: int
+  planes: int = 1
+  hbm_plane: int = 0
+  vmem_plane: int = 0
 
   def ports(self, code: int) -> dict[str, int]:
     return {"code": code, "base": self.hbm, "r": self.hbm_pitch, "vbase": self.vmem, "c2": self.vmem_pitch, "nbytes": self.nbytes,
-            "x": self.rows}
+            "x": self.rows, "planes": self.planes, "hplane": self.hbm_plane, "vplane": self.vmem_plane}
 
   def fault(self, config: Config) -> tuple[Fault, int] | None:
-    for value in (self.hbm, self.hbm_pitch, self.vmem, self.vmem_pitch, self.nbytes):
+    for value in (self.hbm, self.hbm_pitch, self.hbm_plane, self.vmem, self.vmem_pitch, self.vmem_plane, self.nbytes):
       if value % 4:
         return Fault.DMA_ALIGN, value
-    if self.rows and self.nbytes:
-      for base, pitch, size in ((self.hbm, self.hbm_pitch, config.hbm_bytes), (self.vmem, self.vmem_pitch, config.vmem_bytes)):
-        if base + (self.rows - 1) * pitch + self.nbytes > size:
+    if self.planes and self.rows and self.nbytes:
+      for base, pitch, plane, size in ((self.hbm, self.hbm_pitch, self.hbm_plane, config.hbm_bytes),
+                                       (self.vmem, self.vmem_pitch, self.vmem_plane, config.vmem_bytes)):
+        if base + (self.planes - 1) * plane + (self.rows - 1) * pitch + self.nbytes > size:
           return Fault.DMA_BOUNDS, base
     return None
 
   def beats(self) -> Iterator[tuple[int, int, list[int]]]:
     """(line, VMEM byte address that its first word corresponds to, its words that move), in order."""
-    for row in range(self.rows if self.nbytes else 0):
-      hbm, vmem = self.hbm + row * self.hbm_pitch, self.vmem + row * self.vmem_pitch
+    for plane, row in product(range(self.planes), range(self.rows if self.nbytes else 0)):
+      hbm = self.hbm + plane * self.hbm_plane + row * self.hbm_pitch
+      vmem = self.vmem + plane * self.vmem_plane + row * self.vmem_pitch
       for line in range(hbm // LINE, (hbm + self.nbytes - 1) // LINE + 1):
         slots = [k for k in range(WIDTH) if hbm <= line * LINE + 4 * k < hbm + self.nbytes]
         yield line, vmem + line * LINE - hbm, slots
@@ -66,8 +71,11 @@ def random_transfer(rng: np.random.Generator, config: Config) -> Transfer:
   pitches = [nbytes, nbytes + 4, nbytes + LINE, 4, 0, 4 * int(rng.integers(0, 64))]
   hbm, vmem = 4 * int(rng.integers(0, config.hbm_bytes // 8)), 4 * int(rng.integers(0, config.vmem_words // 2))
   out = Transfer(hbm, int(rng.choice(pitches)), vmem, int(rng.choice(pitches)), nbytes, rows)
+  if rng.random() < 0.5:
+    out.planes = int(rng.choice([0, 1, 2, 3, 5]))
+    out.hbm_plane, out.vmem_plane = (int(rng.choice([*pitches, rows * pitch])) for pitch in (out.hbm_pitch, out.vmem_pitch))
   if rng.random() < 0.15:
-    field = str(rng.choice(["hbm", "hbm_pitch", "vmem", "vmem_pitch", "nbytes"]))
+    field = str(rng.choice(["hbm", "hbm_pitch", "hbm_plane", "vmem", "vmem_pitch", "vmem_plane", "nbytes"]))
     wrong = int(rng.choice([1, 2, 3, MODULUS - 4, 1 << 31, config.hbm_bytes, config.vmem_bytes]))
     setattr(out, field, (getattr(out, field) + wrong) % MODULUS)
   return out
@@ -136,7 +144,7 @@ def test_random_transfers(engine: tuple[UnitSim, bool], seed: int) -> None:
   sim, inbound = engine
   rng = np.random.default_rng(seed)
   bench = Bench(inbound, rng, 12000)
-  t, full, counts = 0, 0, {"good": 0, "DMA_ALIGN": 0, "DMA_BOUNDS": 0, "empty": 0, "gapless": 0}
+  t, full, counts = 0, 0, {"good": 0, "planes": 0, "DMA_ALIGN": 0, "DMA_BOUNDS": 0, "empty": 0, "gapless": 0}
   while t < bench.cycles - 600:
     if bench.unfinished[t] >= DMA_QUEUE or rng.random() < 0.2:
       full += bench.unfinished[t] >= DMA_QUEUE
@@ -147,7 +155,8 @@ def test_random_transfers(engine: tuple[UnitSim, bool], seed: int) -> None:
     transfer = random_transfer(rng, CONFIG)
     fault = transfer.fault(CONFIG)
     counts[fault[0].name if fault else "good"] += 1
-    counts["empty"] += not (transfer.rows and transfer.nbytes)
+    counts["planes"] += not fault and min(transfer.planes, transfer.rows) > 1 and transfer.nbytes > 0
+    counts["empty"] += not (transfer.planes and transfer.rows and transfer.nbytes)
     counts["gapless"] += bench.end > t + 2
     bench.put(t, transfer)
     t += 2 if fault else 1
@@ -161,7 +170,10 @@ def test_random_transfers(engine: tuple[UnitSim, bool], seed: int) -> None:
 @pytest.mark.parametrize("transfer, info", [
   (Transfer(0, 1 << 31, 0, 0, 4, 3), 0), (Transfer(8, 4, 64, 1 << 31, 4, 3), 64), (Transfer(4, 4, 0, 0, 4, MODULUS - 1), 4),
   (Transfer(0, 0, 0, 0, MODULUS - 4, 1), 0), (Transfer(4, MODULUS - 4, 0, 0, 4, MODULUS - 1), 4),
-  (Transfer(0, 0, CONFIG.vmem_bytes, 0, 4, 1), CONFIG.vmem_bytes)])
+  (Transfer(0, 0, CONFIG.vmem_bytes, 0, 4, 1), CONFIG.vmem_bytes),
+  (Transfer(0, 0, 0, 0, 4, 1, 3, 1 << 31, 0), 0), (Transfer(8, 4, 64, 0, 4, 1, 3, 0, 1 << 31), 64),
+  (Transfer(4, MODULUS - 4, 0, 0, 4, MODULUS - 1, MODULUS - 1, MODULUS - 4, 0), 4),
+  (Transfer(4, 1 << 31, 0, 0, 4, 1 << 31, 1 << 31, 1 << 31, 0), 4), (Transfer(4, 64, 12, 64, 64, 64, 3, 8192, 2048), 12)])
 def test_bounds_do_not_wrap(engine: tuple[UnitSim, bool], transfer: Transfer, info: int) -> None:
   assert transfer.fault(CONFIG) == (Fault.DMA_BOUNDS, info)
   bench = Bench(engine[1], np.random.default_rng(0), 20)
@@ -170,8 +182,9 @@ def test_bounds_do_not_wrap(engine: tuple[UnitSim, bool], transfer: Transfer, in
 
 
 def test_first_misaligned_operand_is_recorded(engine: tuple[UnitSim, bool]) -> None:
-  """All pairs: HBM address before HBM pitch before VMEM address before VMEM pitch before length, alignment before bounds."""
-  bench, fields = Bench(engine[1], np.random.default_rng(0), 100), ("hbm", "hbm_pitch", "vmem", "vmem_pitch", "nbytes")
+  """All pairs: HBM address, pitches of rows and planes before those of VMEM before length, alignment before bounds."""
+  bench = Bench(engine[1], np.random.default_rng(0), 100)
+  fields = ("hbm", "hbm_pitch", "hbm_plane", "vmem", "vmem_pitch", "vmem_plane", "nbytes")
   for t, (first, second) in enumerate(combinations(fields, 2)):
     transfer = Transfer(0, 64, CONFIG.vmem_bytes, 64, 64, 2)
     setattr(transfer, first, 4 * t + 1)
@@ -185,6 +198,7 @@ def test_memory_may_be_filled_to_the_last_byte(engine: tuple[UnitSim, bool]) -> 
   bench = Bench(engine[1], np.random.default_rng(0), 1000)
   bench.put(0, Transfer(CONFIG.hbm_bytes - CONFIG.vmem_bytes, 64, 0, 64, 64, CONFIG.vmem_bytes // 64))
   bench.put(3, Transfer(CONFIG.hbm_bytes - 4, 0, CONFIG.vmem_bytes - 4, 0, 4, 1))
+  bench.put(4, Transfer(CONFIG.hbm_bytes - 2048, 64, CONFIG.vmem_bytes - 2048, 64, 64, 4, 8, 256, 256))
   bench.put(5, Transfer(CONFIG.hbm_bytes - CONFIG.vmem_bytes, 0, 0, 0, CONFIG.vmem_bytes, 1))
   bench.run(engine[0])
 

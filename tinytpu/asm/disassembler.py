@@ -117,6 +117,8 @@ def _operand(instr: Instr, kind: str, labels: dict[int, str]) -> str:
   if kind == "to":
     return labels.get(instr.imm, f"@{instr.imm}")
   if kind == "dma":
+    if instr.z or instr.zh or instr.zv:
+      return (f"[s{instr.c} : s{instr.c2}, s{instr.zv}], [s{instr.a} : s{instr.r}, s{instr.zh}], s{instr.d}, s{instr.x}, s{instr.z}")
     return f"[s{instr.c} : s{instr.c2}], [s{instr.a} : s{instr.r}], s{instr.d}, s{instr.x}"
   if kind in ("mem", "mem2", "memx"):
     return _memory(instr, kind)

@@ -268,18 +268,30 @@ def _memory(reader: _Reader, kind: str) -> dict[str, object]:
 
 
 def _dma(reader: _Reader) -> dict[str, object]:
-  """[VMEM address : pitch], [HBM address : pitch], bytes per row, rows."""
+  """[VMEM address : pitch], [HBM address : pitch], bytes per row, rows; with planes [VMEM address : row pitch, plane pitch],
+  [HBM address : row pitch, plane pitch], bytes per row, rows, planes."""
   fields: dict[str, object] = {}
-  for base, pitch, what in (("c", "c2", "VMEM"), ("a", "r", "HBM")):
+  planes: bool | None = None
+  for base, pitch, plane, what in (("c", "c2", "zv", "VMEM"), ("a", "r", "zh", "HBM")):
     reader.expect("[", f"'[' and a {what} address and pitch")
     fields[base] = _scalar(reader)
     reader.expect(":", f"':' and the {what} pitch")
     fields[pitch] = _scalar(reader)
+    planes = reader.here.text == "," if planes is None else planes
+    if planes:
+      reader.expect(",", f"',' and the {what} plane pitch")
+      token = reader.here
+      fields[plane] = number = _scalar(reader)
+      if number > (highest := enc.FIELDS[plane].mask):
+        raise reader.fail(f"one of s0 to s{highest} as the {what} plane pitch", token)
     reader.expect("]")
     reader.expect(",")
   fields["d"] = _scalar(reader)
   reader.expect(",")
   fields["x"] = _scalar(reader)
+  if planes:
+    reader.expect(",", "',' and the number of planes")
+    fields["z"] = _scalar(reader)
   return fields
 
 

@@ -50,7 +50,7 @@ class Layout:
     two, negative = self.pitches[-1] + 1, self.pitches[-1] + 2
     self.rows, self.counts = (one, two, three), (one, two, three, negative)
     self.bad_bases = tuple(range(negative + 1, negative + 4))
-    self.bad_dma: tuple[dict[str, Any], ...] = tuple({field: r} for r in self.bad_bases for field in ("c", "c2", "a", "r", "d"))
+    self.bad_dma: tuple[dict[str, Any], ...] = tuple({field: r} for r in self.bad_bases for field in ("c", "c2", "a", "r", "zh", "d"))
     self.bad_bases += (self.small[0],)
 
   def registers(self, kind: str, role: str, phase: int) -> list[int]:

@@ -26,8 +26,8 @@ _INTERESTING = (0, 1, 2, 3, 5, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x3F8
                 0x00800000, 0x477FF000, 0x4B000000, 0x4F000000)
 SCRATCH_S, SCRATCH_V = range(1, 14), range(12)
 """Registers that random operations mostly write: few, so that they depend on each other."""
-COUNTERS, ODD_BASES, INDICES = range(24, 31), (20, 21, 22), range(56, 60)
-"""Scalar registers that count loops; that hold bases not aligned to words; vector registers that hold gather indices."""
+COUNTERS, ODD_BASES, PLANE_PITCHES, INDICES = range(24, 31), (20, 21, 22), (16, 17), range(56, 60)
+"""Scalar registers that count loops; that hold bases not aligned to words; distances of planes; vector registers with gather indices."""
 
 
 class _Generator:
@@ -110,8 +110,11 @@ class _Generator:
     rng, layout = self.rng, self.layout
     name = name or rng.choice(("dmai", "dmao"))
     role = {"dmai": "in", "dmao": "out"}[name]
+    planes: dict[str, object] = {}
+    if rng.random() < 0.5:
+      planes = {"z": rng.choice((0, *layout.rows)), "zh": rng.choice((0, *layout.pitches)), "zv": rng.choice((0, *PLANE_PITCHES))}
     return ins(name, c=self.area("vmem", role), a=self.area("hbm", role), c2=rng.choice(layout.pitches),
-               r=rng.choice(layout.pitches), d=rng.choice(layout.pitches), x=rng.choice((0, *layout.rows)))
+               r=rng.choice(layout.pitches), d=rng.choice(layout.pitches), x=rng.choice((0, *layout.rows)), **planes)
 
   def group(self, control: Instr | None = None, slots: str = "SVXLT") -> Group:
     """A group of random operations, and `control` if given."""
@@ -207,9 +210,10 @@ class _Generator:
     return [*waits, Group((ins("vld", d=self.vector(write=True), a=base),), pinned=True), *self.prepare(base)]
 
   def prepare(self, base: int) -> list[Item]:
-    """Registers that memory operands rely on: bases that are not aligned, and small indices."""
+    """Registers that memory operands rely on: bases that are not aligned, distances of planes, and small indices."""
     rng = self.rng
     odd = [Group((ins("sadd", d=d, a=base, imm=imm),), pinned=True) for d, imm in zip(ODD_BASES, (1, 2, 3), strict=True)]
+    odd += [Group((ins("sadd", d=d, a=0, imm=imm),), pinned=True) for d, imm in zip(PLANE_PITCHES, (132, 1024), strict=True)]
     indices = [Group((ins("vand", d=d, a=self.vector(), imm=rng.choice((1, 3, 15, 63, 127))),), pinned=True) for d in INDICES]
     return [*odd, *indices]
 

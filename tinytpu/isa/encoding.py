@@ -65,7 +65,13 @@ R = Field("r", 38, 6)
 C2 = Field("c2", 44, 6)
 OFF = Field("off", 50, 14, signed=True)
 
-FIELDS = {f.name: f for f in (CHAIN, CODE, D, A, C, MODE, IMM, BKIND, SWAP, B, MASKED, DTYPE, X, R, C2, OFF)}
+# DMA, besides d, a, c, x, r and c2: planes of rows. z names the register with their number (s0: one plane), zh and zv those with the
+# distances of planes in HBM and VMEM; zv, in the place of mode, names one of s0 to s31.
+ZV = Field("zv", 27, 5)
+Z = Field("z", 50, 6)
+ZH = Field("zh", 56, 6)
+
+FIELDS = {f.name: f for f in (CHAIN, CODE, D, A, C, MODE, IMM, BKIND, SWAP, B, MASKED, DTYPE, X, R, C2, OFF, ZV, Z, ZH)}
 
 
 class BKind(IntEnum):

@@ -23,7 +23,7 @@ _FEW = {"p": ("PSUM bucket", Config.PSUMS), "q": ("predicate", Config.PREDICATES
 """Register files smaller than their fields, of whose numbers the hardware takes the low bits."""
 _MEMORY_FIELDS: dict[str, tuple[enc.Field, ...]] = {
   "mem": (enc.A, enc.X), "mem2": (enc.A, enc.X, enc.R, enc.C2), "memx": (enc.A, enc.X, enc.R)}
-_DMA_FIELDS = (enc.C, enc.C2, enc.A, enc.R, enc.D, enc.X)
+_DMA_FIELDS = (enc.C, enc.C2, enc.ZV, enc.A, enc.R, enc.ZH, enc.D, enc.X, enc.Z)
 WORD_MASK = (1 << (8 * enc.WORD_BYTES)) - 1
 
 
@@ -48,7 +48,7 @@ class Instr:
   """One operation with its fields, named as in `encoding`; fields that `op` does not use are ignored.
 
   Attributes:
-    op: row of the table. d, a, c, b, x, r, c2: register numbers. bkind: what the flexible operand is; `b` is its register,
+    op: row of the table. d, a, c, b, x, r, c2, z, zh, zv: register numbers. bkind: what the flexible operand is; `b` is its register,
     imm: 32-bit immediate (-2^31 to 2^32 - 1), branch target (word index) or the flexible operand. swap: a and b (of
     select: b and c) change places. masked: register c is the mask. mtype: element type in memory. off: offset in elements.
     target: label that `pack` resolves into `imm`.
@@ -67,6 +67,9 @@ class Instr:
   r: int = 0
   c2: int = 0
   off: int = 0
+  z: int = 0
+  zh: int = 0
+  zv: int = 0
   target: str | None = None
 
   def reads(self) -> list[tuple[str, int]]:

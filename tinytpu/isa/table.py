@@ -14,7 +14,8 @@ what the assembly text shows, in order, as `KIND` strings:
     imm                32-bit immediate
     to                 branch target: word index within the program (field imm)
     mem mem2 memx      memory operand: contiguous, 2-D strided, gathered; carries element type and mask
-    dma                six scalar registers: c, c2 (VMEM address, pitch), a, r (HBM address, pitch), d (bytes per row), x (rows)
+    dma                scalar registers: c, c2, zv (VMEM address, row pitch, plane pitch), a, r, zh (the same of HBM), d (bytes per row),
+                       x (rows), z (planes; one if that is s0)
 """
 from __future__ import annotations
 
@@ -266,8 +267,8 @@ for _i, (_m, _k) in enumerate((("", "mem"), ("2", "mem2"), ("x", "memx"))):
   _op("vatom" + _m, 0xEC + _i, "T", f"vs {_k}", "", f"add to VMEM, words only: {_ADDR[_k]}; elements with equal addresses are all added")
   _op("hld" + _m, 0xF0 + _i, "T", f"vd {_k}", "HBM_ISSUE", f"load from HBM: {_ADDR[_k]}; 0 where masked off")
   _op("hst" + _m, 0xF4 + _i, "T", f"vs {_k}", "", f"store to HBM: {_ADDR[_k]}; on equal addresses the highest element wins")
-_op("dmai", 0xF8, "T", "dma", "", "start an inbound transfer HBM to VMEM, row by row; returns at once, see dwaiti")
-_op("dmao", 0xF9, "T", "dma", "", "start an outbound transfer VMEM to HBM, row by row; returns at once, see dwaito")
+_op("dmai", 0xF8, "T", "dma", "", "start an inbound transfer HBM to VMEM, plane by plane, row by row; returns at once, see dwaiti")
+_op("dmao", 0xF9, "T", "dma", "", "start an outbound transfer VMEM to HBM, plane by plane, row by row; returns at once, see dwaito")
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}
 BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
@@ -282,7 +283,7 @@ _KIND_ACCESS: dict[str, tuple[tuple[Access, ...], tuple[Access, ...]]] = {  # ki
   "mem": ((Access("s", "a"), Access("s", "x")), ()),
   "mem2": ((Access("s", "a"), Access("s", "x"), Access("s", "r"), Access("s", "c2")), ()),
   "memx": ((Access("s", "a"), Access("s", "x"), Access("v", "r")), ()),
-  "dma": (tuple(Access("s", f) for f in ("c", "c2", "a", "r", "d", "x")), ()),
+  "dma": (tuple(Access("s", f) for f in ("c", "c2", "zv", "a", "r", "zh", "d", "x", "z")), ()),
 }
 
 

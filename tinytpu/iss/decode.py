@@ -12,7 +12,7 @@ from .jit import jit
 CHAIN_LSB, CODE_LSB, CODE_MASK = enc.CHAIN.lsb, enc.CODE.lsb, enc.CODE.mask
 BKIND_LSB, BKIND_MASK = enc.BKIND.lsb, enc.BKIND.mask
 MASKED_LSB, DTYPE_LSB, DTYPE_MASK = enc.MASKED.lsb, enc.DTYPE.lsb, enc.DTYPE.mask
-REG_MASK, BUCKET_MASK = enc.D.mask, 15
+BUCKET_MASK = 15
 PACKET, WORD_BYTES, TYPES = enc.PACKET_WORDS, enc.WORD_BYTES, lay.TYPES
 K_NOT, B_NOT = enc.BKind.VREG, enc.BKIND.mask  # bkinds that a k operand, and any flexible operand, may not have
 SLOT, FLEX, FORM, LAT, PORT, BUSY, WRITE, UNIT = lay.SLOT, lay.FLEX, lay.FORM, lay.LAT, lay.PORT, lay.BUSY, lay.WRITE, lay.UNIT
@@ -32,8 +32,8 @@ def refill(text, meta, hbm64, index, block, block_words):
 
 @jit
 def register(word, access):
-  """Entry of the ready array for an access code (ready base << 8 | lsb); bucket numbers count modulo 16."""
-  base, number = access >> 8, (word >> (access & 255)) & REG_MASK
+  """Entry of the ready array for an access code (see `layout`); bucket numbers count modulo 16."""
+  base, number = access >> 16, (word >> (access & 255)) & ((access >> 8) & 255)
   return base + (number & BUCKET_MASK if base == P0 else number)
 
 

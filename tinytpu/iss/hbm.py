@@ -19,17 +19,20 @@ WIDTH, SIDE, VMEM_BYTES, HBM_BYTES, LINE_SHIFT, LATENCY = (
 HLOAD, DMAI, UNIT, FORM = int(lay.Unit.HLOAD), int(lay.Unit.DMAI), lay.UNIT, lay.FORM
 HBM, V0, T_ROW, N_HBM, N_DMA = lay.HBM, lay.V0, lay.T_ROW, lay.COUNTER["hbm_lines"], lay.COUNTER["dma_lines"]
 HBM_ISSUE, DMA_QUEUE, DMA_NEXT, DMA_END = timing.HBM_ISSUE, timing.DMA_QUEUE, lay.DMA_NEXT, lay.DMA_END
-_CODE, _A, _C, _D, _X, _R, _C2 = (f.lsb for f in (enc.CODE, enc.A, enc.C, enc.D, enc.X, enc.R, enc.C2))
-REG, CODE_MASK = enc.A.mask, enc.CODE.mask
+_CODE, _A, _C, _D, _X, _R, _C2, _Z, _ZH, _ZV = (f.lsb for f in (enc.CODE, enc.A, enc.C, enc.D, enc.X, enc.R, enc.C2, enc.Z, enc.ZH, enc.ZV))
+REG, ZV_MASK, CODE_MASK = enc.A.mask, enc.ZV.mask, enc.CODE.mask
 
 
 @jit
 def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
   """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
   unit = UNIT[(word >> _CODE) & CODE_MASK]
+  z = (word >> _Z) & REG
+  planes = i64(sregs[z]) if z != 0 else 1
   lines, cause, info = transfer(
-    unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]),
-    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
+    unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _ZV) & ZV_MASK]),
+    i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]), i64(sregs[(word >> _ZH) & REG]),
+    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), planes, vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
   if cause == 0:
     queue = 0 if unit == DMAI else 1
     end = max(t + HBM_ISSUE, dma[queue, DMA_END]) + max(lines, 1)

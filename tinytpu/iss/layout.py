@@ -133,10 +133,10 @@ UNIT = np.zeros(_CODES, np.int8)             # Unit
 BUSY = np.full(_CODES, -1, np.int16)         # ready entry of the unit that it occupies
 INTERVAL = np.zeros(_CODES, np.int32)        # cycles from one start to the next in that unit, where they are fixed
 SWAP = np.zeros(_CODES, np.int8)             # 1: swap exchanges a and b; 2: b and c
-WRITE = np.full(_CODES, -1, np.int32)        # ready base << 8 | lsb of the register written
+WRITE = np.full(_CODES, -1, np.int32)        # access code of the register written: ready base << 16 | mask of its number << 8 | lsb
 INDEX = np.full(_CODES, -1, np.int16)        # number of the operation within its slot, for dispatch
 N_ACCESS = np.zeros((_CODES, 4, 2), np.int8)  # by code, bkind, masked
-ACCESS = np.zeros((_CODES, 4, 2, 8), np.int32)  # ready base << 8 | lsb of every register waited for
+ACCESS = np.zeros((_CODES, 4, 2, 12), np.int32)  # access code of every register waited for
 STEP = np.zeros(_CODES, np.int8)             # 1 for matrix steps; of those
 FORMAT = np.zeros(_CODES, np.int8)           # Format,
 CLEAR = np.zeros(_CODES, np.int8)            # 1 if C is zero,
@@ -148,6 +148,11 @@ ALONG = np.zeros(_CODES, np.int8)            # 0 by sublane, 1 by lane, 2 over t
 _CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "HBM_ISSUE", *timing.STEPS,
             *timing.REDUCTIONS)
 """Timing classes whose units and ports are modelled."""
+
+
+def _access(access: table.Access) -> int:
+  field = enc.FIELDS[access.field]
+  return FILE_BASE[access.file] << 16 | field.mask << 8 | field.lsb
 
 
 _MEMORY_UNITS = {"vld": Unit.VLOAD, "vst": Unit.VSTORE, "vat": Unit.VATOMIC, "hld": Unit.HLOAD, "hst": Unit.HSTORE}
@@ -185,7 +190,7 @@ def _fill() -> None:
     SWAP[c] = {"": 0, "ab": 1, "bc": 2}[op.swaps]
     # Predicates are read and written in the cycle of issue: nothing ever waits for one.
     for w in (a for a in table.writes(op) if a.file != "q"):
-      WRITE[c] = FILE_BASE[w.file] << 8 | enc.FIELDS[w.field].lsb
+      WRITE[c] = _access(w)
     for bkind in range(4):
       for masked in range(2):
         # Matrix steps chain on their bucket, so they wait for registers but not for buckets.
@@ -193,7 +198,7 @@ def _fill() -> None:
                     if a.file != "q" and not (step and a.file == "p")]
         N_ACCESS[c, bkind, masked] = len(accesses)
         for i, a in enumerate(accesses):
-          ACCESS[c, bkind, masked, i] = FILE_BASE[a.file] << 8 | enc.FIELDS[a.field].lsb
+          ACCESS[c, bkind, masked, i] = _access(a)
   if max(LAT) > 60:
     raise TypeError(f"latencies must fit the 62-bit port reservations of the simulator; the table has {max(LAT)}")
 

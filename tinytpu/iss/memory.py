@@ -185,31 +185,34 @@ def store(R, source, address, mask, dtype, m8, m16, m32, width):
 
 
 @jit
-def transfer(unit, vbase, vpitch, hbase, hpitch, nbytes, rows, vmem32, hbm32, vmem_bytes, hbm_bytes, line_shift):
-  """Check and perform one DMA transfer (all operands int64, bytes).
+def transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, vmem32, hbm32, vmem_bytes, hbm_bytes, line_shift):
+  """Check and perform one DMA transfer (all operands int64, bytes; pitches of rows and of planes).
 
   Returns:
-    (lines, cause, info): HBM lines touched, summed over the rows, possibly 0; a fault's cause and address, or zeros."""
-  if (hbase | hpitch | vbase | vpitch | nbytes) & 3 != 0:
-    for operand in (hbase, hpitch, vbase, vpitch, nbytes):
+    (lines, cause, info): HBM lines touched, summed over all rows, possibly 0; a fault's cause and address, or zeros."""
+  if (hbase | hpitch | hplane | vbase | vpitch | vplane | nbytes) & 3 != 0:
+    for operand in (hbase, hpitch, hplane, vbase, vpitch, vplane, nbytes):
       if operand & 3 != 0:
         return 0, DMA_ALIGN, operand
-  if rows == 0 or nbytes == 0:
+  if planes == 0 or rows == 0 or nbytes == 0:
     return 0, 0, 0
   # Products of two 32-bit numbers can pass 2^63: compare in floating point first, exactly only where that is safe.
-  for base, pitch, size in ((hbase, hpitch, hbm_bytes), (vbase, vpitch, vmem_bytes)):
-    if np.float64(rows - 1) * np.float64(pitch) > 1e15 or base + (rows - 1) * pitch + nbytes > size:
+  for base, pitch, plane, size in ((hbase, hpitch, hplane, hbm_bytes), (vbase, vpitch, vplane, vmem_bytes)):
+    reach = np.float64(rows - 1) * np.float64(pitch) + np.float64(planes - 1) * np.float64(plane)
+    if reach > 1e15 or base + (rows - 1) * pitch + (planes - 1) * plane + nbytes > size:
       return 0, DMA_BOUNDS, base
   lines = 0
-  for _ in range(rows):
-    lines += ((hbase + nbytes - 1) >> line_shift) - (hbase >> line_shift) + 1
-    v, h = vbase >> 2, hbase >> 2
-    if unit == DMAI:
-      for i in range(nbytes >> 2):
-        vmem32[v + i] = hbm32[h + i]
-    else:
-      for i in range(nbytes >> 2):
-        hbm32[h + i] = vmem32[v + i]
-    vbase += vpitch
-    hbase += hpitch
+  for p in range(planes):
+    vrow, hrow = vbase + p * vplane, hbase + p * hplane
+    for _ in range(rows):
+      lines += ((hrow + nbytes - 1) >> line_shift) - (hrow >> line_shift) + 1
+      v, h = vrow >> 2, hrow >> 2
+      if unit == DMAI:
+        for i in range(nbytes >> 2):
+          vmem32[v + i] = hbm32[h + i]
+      else:
+        for i in range(nbytes >> 2):
+          hbm32[h + i] = vmem32[v + i]
+      vrow += vpitch
+      hrow += hpitch
   return lines, 0, 0

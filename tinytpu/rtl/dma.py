@@ -21,9 +21,9 @@ class DmaEngine(wiring.Component):
   """One direction of DMA: up to DMA_QUEUE transfers, done in order, one HBM line per cycle.
 
   A transfer that issues in t is checked in t + 1, where a fault is raised (and the transfer dropped). It works from cycle t + 2 on, or
-  follows its predecessor without a gap, n cycles long: each cycle one line of a row, row after row. VMEM gets the whole line's
-  words at once: the first slot's word address, which may lie before the row, and a mask of the row's slots. A transfer of
-  no rows or no bytes takes one cycle and moves nothing.
+  follows its predecessor without a gap, n cycles long: each cycle one line of a row, row after row, plane after plane. VMEM gets
+  the whole line's words at once: the first slot's word address, which may lie before the row, and a mask of the row's slots. A
+  transfer of no planes, rows or bytes takes one cycle and moves nothing.
 
   - Inbound: the line is requested at once, its words are written to VMEM in the cycle of the response, and the
     transfer is finished two cycles after its last one.
@@ -47,7 +47,8 @@ class DmaEngine(wiring.Component):
 
     place = (config.vmem_words - 1).bit_length()
     self.transfer = data.StructLayout({  # addresses, pitches and length in words; no words: one empty row
-      "hbm": 30, "hbm_pitch": 30, "vmem": place, "vmem_pitch": place, "words": place + 1, "rows": 32})
+      "hbm": 30, "hbm_pitch": 30, "hbm_plane": 30, "vmem": place, "vmem_pitch": place, "vmem_plane": place,
+      "words": place + 1, "rows": 32, "planes": 32})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -84,17 +85,21 @@ class DmaEngine(wiring.Component):
   def _check(self, m: Module) -> tuple[data.View, Value]:
     """Registers of t + 1 and the check: the transfer in words, and whether it is accepted in this cycle."""
     issue, config = self.issue, self.config
-    names = ("base", "r", "vbase", "c2", "nbytes")
-    held = {field: Signal(32, name=f"held_{field}") for field in (*names, "x")}
+    names = ("base", "r", "hplane", "vbase", "c2", "vplane", "nbytes")
+    held = {field: Signal(32, name=f"held_{field}") for field in (*names, "x", "planes")}
     self._checking = Signal()
     m.d.sync += self._checking.eq(issue.start & is_op(issue.code, "dmai" if self.inbound else "dmao"))
     with m.If(issue.start):
       m.d.sync += [register.eq(getattr(issue, field)) for field, register in held.items()]
 
-    empty = name(m, (held["x"] == 0) | (held["nbytes"] == 0), "empty")
-    steps = name(m, (held["x"] - 1)[:32], "steps")
-    outside = [name(m, ~empty & self._outside(m, held[base], held[pitch], steps, held["nbytes"], size, base), f"{base}_outside")
-               for base, pitch, size in (("base", "r", config.hbm_bytes), ("vbase", "c2", config.vmem_bytes))]
+    empty = name(m, (held["planes"] == 0) | (held["x"] == 0) | (held["nbytes"] == 0), "empty")
+    steps, jumps = name(m, (held["x"] - 1)[:32], "steps"), name(m, (held["planes"] - 1)[:32], "jumps")
+    outside = []
+    for base, pitch, plane, size in (("base", "r", "hplane", config.hbm_bytes), ("vbase", "c2", "vplane", config.vmem_bytes)):
+      # Start of the last row, relative to the base: 65 bits.
+      reach = name(m, steps * held[pitch] + jumps * held[plane], f"{base}_reach")
+      beyond = (reach[33:] != 0) | ((reach[:33] + held[base] + held["nbytes"]) > size)
+      outside.append(name(m, ~empty & beyond, f"{base}_outside"))
     odd = [held[field][:2] != 0 for field in names]
     info: Value = Mux(outside[0], held["base"], held["vbase"])
     for field, bad in reversed(list(zip(names, odd, strict=True))):
@@ -107,20 +112,17 @@ class DmaEngine(wiring.Component):
     checked = Signal(self.transfer)
     m.d.comb += [
       checked.hbm.eq(held["base"][2:]), checked.hbm_pitch.eq(held["r"][2:]), checked.vmem.eq(held["vbase"][2:]),
-      checked.vmem_pitch.eq(held["c2"][2:]), checked.words.eq(Mux(empty, 0, held["nbytes"][2:])), checked.rows.eq(Mux(empty, 1, held["x"]))]
+      checked.vmem_pitch.eq(held["c2"][2:]), checked.hbm_plane.eq(held["hplane"][2:]), checked.vmem_plane.eq(held["vplane"][2:]),
+      checked.words.eq(Mux(empty, 0, held["nbytes"][2:])), checked.rows.eq(Mux(empty, 1, held["x"])),
+      checked.planes.eq(Mux(empty, 1, held["planes"]))]
     return checked, self._checking & ~self.fault.valid
-
-  @staticmethod
-  def _outside(m: Module, base: Value, pitch: Value, steps: Value, nbytes: Value, size: int, label: str) -> Value:
-    """1 bit: base + steps * pitch + nbytes, computed without wrap, exceeds `size`."""
-    reach = name(m, steps * pitch, f"{label}_reach")
-    return (reach[33:] != 0) | ((reach[:33] + base + nbytes) > size)
 
   def _step(self, m: Module, working: Signal, free: Value, following: data.View, last: Signal) -> tuple[Value, Value, Value, Value]:
     """Walk the transfer at work. Of this cycle: whether a line is moved, which, the VMEM word of its first slot, mask of slots."""
     n = self.config.width
     slots = (n - 1).bit_length()
-    row, left = Signal(self.transfer), Signal.like(following.words)  # where the row starts and its rows left; words left in the row
+    # Where the row starts, rows left in the plane and planes left; where the plane starts; words left in the row.
+    row, plane, left = Signal(self.transfer), Signal(self.transfer), Signal.like(following.words)
     hbm, vmem = Signal.like(following.hbm), Signal.like(following.vmem)  # next word of the row
     slot = hbm[:slots]
     end = name(m, slot + left, "end")
@@ -128,13 +130,17 @@ class DmaEngine(wiring.Component):
     below = Const((1 << n) - 1, n)
     mask = name(m, Mux(row_ends, ~(below << end[:slots + 1]), below)[:n] & (below << slot)[:n], "mask")
 
-    m.d.comb += last.eq(row_ends & (row.rows == 1))
-    next_hbm, next_vmem = name(m, (row.hbm + row.hbm_pitch)[:30], "next_hbm"), name(m, (row.vmem + row.vmem_pitch)[:len(vmem)], "next_vmem")
+    plane_ends = name(m, row.rows == 1, "plane_ends")
+    m.d.comb += last.eq(row_ends & plane_ends & (row.planes == 1))
+    next_hbm = name(m, Mux(plane_ends, plane.hbm + plane.hbm_plane, row.hbm + row.hbm_pitch)[:30], "next_hbm")
+    next_vmem = name(m, Mux(plane_ends, plane.vmem + plane.vmem_plane, row.vmem + row.vmem_pitch)[:len(vmem)], "next_vmem")
     with m.If(free):
-      m.d.sync += [row.eq(following), left.eq(following.words), hbm.eq(following.hbm), vmem.eq(following.vmem)]
+      m.d.sync += [row.eq(following), plane.eq(following), left.eq(following.words), hbm.eq(following.hbm), vmem.eq(following.vmem)]
     with m.Elif(row_ends):
       m.d.sync += [row.rows.eq(row.rows - 1), row.hbm.eq(next_hbm), row.vmem.eq(next_vmem),
                    left.eq(row.words), hbm.eq(next_hbm), vmem.eq(next_vmem)]
+      with m.If(plane_ends):
+        m.d.sync += [row.rows.eq(plane.rows), row.planes.eq(row.planes - 1), plane.hbm.eq(next_hbm), plane.vmem.eq(next_vmem)]
     with m.Else():
       moved = n - slot
       m.d.sync += [left.eq(left - moved), hbm.eq(Cat(Const(0, slots), (hbm[slots:] + 1)[:30 - slots])), vmem.eq(vmem + moved)]

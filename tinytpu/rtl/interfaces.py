@@ -39,12 +39,14 @@ def cross_issue(config: Config) -> Signature:
 def memory_issue(config: Config) -> Signature:
   """Memory operation: `code` tells direction and address form (dmai and dmao come here too); register number d (load result);
   base, x, r, c2 scalar values; off sign-extended to 32 bits; index tile (memx); data tile (stores); mask: one bit per element,
-  already all ones for unmasked operations; mtype: encoding.MemType. For DMA: base = HBM address (a), r = HBM pitch,
-  vbase = VMEM address (c), c2 = VMEM pitch, nbytes (d), x = rows."""
+  already all ones for unmasked operations; mtype: encoding.MemType. For DMA: base = HBM address (a), r = HBM pitch, hplane = distance of
+  planes in HBM (zh), vbase = VMEM address (c), c2 = VMEM pitch, vplane = distance of planes in VMEM (zv), nbytes (d), x = rows, planes
+  (z; 1 if that names s0)."""
   t = tile_bits(config)
   return Signature({
     "start": Out(1), "code": Out(8), "d": Out(6), "mtype": Out(4), "base": Out(32), "x": Out(32), "r": Out(32), "c2": Out(32),
-    "off": Out(32), "vbase": Out(32), "nbytes": Out(32), "index": Out(t), "data": Out(t), "mask": Out(config.width)})
+    "off": Out(32), "vbase": Out(32), "nbytes": Out(32), "planes": Out(32), "hplane": Out(32), "vplane": Out(32),
+    "index": Out(t), "data": Out(t), "mask": Out(config.width)})
 
 
 def vector_result(config: Config) -> Signature:

@@ -91,7 +91,9 @@ class Operands(wiring.Component):
         payload.r.eq(getattr(s, f"{slot}_r")), payload.c2.eq(getattr(s, f"{slot}_c2")), payload.off.eq(offset),
         payload.index.eq(getattr(v, f"{slot}_r")),
         payload.mask.eq(elements | (~field(word, enc.MASKED)).replicate(self.config.width))]
-    m.d.comb += [self.store.data.eq(v.T_d), self.store.vbase.eq(s.T_c), self.store.nbytes.eq(s.T_d)]
+    m.d.comb += [self.store.data.eq(v.T_d), self.store.vbase.eq(s.T_c), self.store.nbytes.eq(s.T_d),
+                 self.store.planes.eq(Mux(field(self.group.T.word, enc.Z) == 0, 1, s.T_z)), self.store.hplane.eq(s.T_zh),
+                 self.store.vplane.eq(s.T_zv)]
     return m
 
   @staticmethod
