@@ -14,6 +14,7 @@ from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import preset
 from ..machine import DEFAULT_LIMIT, Engine, open_engine
+from .dump import launched
 from .heap import Heap
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
 from .stats import Run, stats
@@ -92,6 +93,7 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
       result = self.dev.engine.launch(self.address, args, limit=limit, invalidate=self.dev.take_stale())
     if result.fault is not None:
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
+    launched(self.container, result.cycles, result.counters)
     stats.add(Run(self.dev.device, self.name, result.cycles, result.counters))
     return result.cycles / self.dev.config.clock_hz
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from ..isa.encoding import MemType
 from ..isa.table import OPS, Op
@@ -10,15 +11,17 @@ from ..isa.table import OPS, Op
 
 class Reg:
   """A register of file "v", "s" or "p". `number` is None until allocation; registers made with a number keep it.
-  `remat` is the operation that recomputes its value from nothing (a constant), if there is one."""
-  __slots__ = ("file", "number", "remat")
+  `remat` is the operation that recomputes its value from nothing (a constant), if there is one. `serial` names it before."""
+  __slots__ = ("file", "number", "remat", "serial")
+  _serials = count()
 
   def __init__(self, file: str, number: int | None = None):
     self.file, self.number = file, number
     self.remat: Inst | None = None
+    self.serial = next(Reg._serials)
 
   def __repr__(self) -> str:
-    return f"{self.file}{self.number}" if self.number is not None else f"{self.file}?{id(self) & 0xFFFF:04x}"
+    return f"{self.file}{self.number}" if self.number is not None else f"{self.file}%{self.serial}"
 
 
 Operand = Reg | int  # an int is a 32-bit immediate

@@ -12,6 +12,7 @@ from ..asm import TasmError, assemble
 from ..asm.program import isa_hash
 from ..config import Config, preset
 from . import optimize
+from .dump import Dump
 from .ir import flatten
 from .lower import Lowering
 from .pipeline import pipeline
@@ -69,10 +70,16 @@ class TinyTPURenderer(Renderer):
     Raises:
       UnsupportedError: something has no lowering; names UOp, dtypes and kernel.
     """
-    local_base = spill_bytes(self.config)
-    program = Lowering(self.config, uops, local_base).run()
-    code = flatten(pipeline(program.items), Config.LOOP_DEPTH)
-    code = allocate(code, self.config, program.kernel, len(program.args))
-    top = local_base + program.local_bytes if program.local_bytes else 0
-    return render(program.kernel, program.args, top, schedule(code, self.config), self.config)
-
+    lowering = Lowering(self.config, uops, local_base := spill_bytes(self.config))
+    with Dump(lowering.kernel, self.config) as dump:
+      dump.uops(uops)
+      program = lowering.run()
+      dump.block("1-lowered.txt", program.items)
+      items = pipeline(program.items)
+      dump.block("2-pipelined.txt", items)
+      code = allocate(flatten(items, Config.LOOP_DEPTH), self.config, program.kernel, len(program.args))
+      dump.code("3-allocated.txt", code)
+      top = local_base + program.local_bytes if program.local_bytes else 0
+      text = render(program.kernel, program.args, top, schedule(code, self.config), self.config)
+      dump.text(text)
+    return text

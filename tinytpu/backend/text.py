@@ -9,7 +9,7 @@ from .schedule import Group
 def operand(o: Operand) -> str:
   """A register, or an immediate: small integers in decimal, anything else in hexadecimal."""
   if isinstance(o, Reg):
-    return f"{o.file}{o.number}"
+    return repr(o)
   signed = o - (1 << 32) if o >> 31 else o
   return str(signed) if -4096 <= signed <= 65536 else f"{o:#x}"
 
