@@ -82,8 +82,8 @@ def test_a_defect_is_found_and_cut_down():
   report = "\n".join(lines)
   assert "engines differ" in report and "vregs[0, 0]" in report and "only after" not in report
   smallest = _operations(report.split("smallest program that differs:\n")[1].split("  launch")[0])
-  steps = [op for op in smallest if op != "halt"]  # a program that runs into nothing needs no halt
-  assert len(steps) == 1 and steps[0].startswith("mm")
+  # One step; loops may stay that keep the program from another end, and one that runs into nothing needs no halt.
+  assert len([op for op in smallest if op.startswith("mm")]) == 1 and len(smallest) <= 6
 
 
 def test_what_a_program_leaves_behind_is_found_and_cut_down():
@@ -92,7 +92,7 @@ def test_what_a_program_leaves_behind_is_found_and_cut_down():
   assert run_fuzz(50, 0, CONFIG, tell=lines.append, opener=lambda kind: opener[kind]()) == 1
   first, second = "\n".join(lines).split("only after this program")[1].split("smallest program that differs:\n")
   steps = _operations(first.split(":", 1)[1])
-  assert len([step for step in steps if step != "halt"]) == 1 and any(step.startswith("mm") for step in steps)
+  assert len([step for step in steps if step.startswith("mm")]) == 1 and len(steps) <= 6
   assert _operations(second.split("  launch")[0]) == ["halt"]
 
 

@@ -23,7 +23,8 @@ MOVES = {
 STEPS = {f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z")}
 REDUCTIONS = {f"x{kind}{along}" for kind in ("sum", "prod", "max", "min", "fsum", "fprod", "fmax", "fmin", "amax", "amin", "famax", "famin")
               for along in "rct"}
-OTHERS = {"xtr", "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS, *REDUCTIONS}
+OTHERS = {"xtrb", "xtrh", "ppopr", "ppopz", "pclr", "pclra", "xtr",
+          "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS, *REDUCTIONS}
 
 
 def test_every_operation_has_a_test():
@@ -44,6 +45,42 @@ def test_transpose_and_permute(iss):
   iss.set_vregs(1, np.stack([TILE, index]))
   assert (iss.vector("xtr", a=1) == GRID.T.reshape(-1)).all()
   assert (iss.vector("xperm", a=1, b=2) == TILE[index % W]).all()
+
+
+def test_packed_transposes(iss):
+  iss.set_vregs(1, TILE[None])
+  assert (iss.vector("xtrb", a=1).view(np.uint8).reshape(-1, 4, 4) == TILE.view(np.uint8).reshape(-1, 4, 4).transpose(0, 2, 1)).all()
+  assert (iss.vector("xtrh", a=1).view(np.uint16).reshape(-1, 2, 2) == TILE.view(np.uint16).reshape(-1, 2, 2).transpose(0, 2, 1)).all()
+
+
+@pytest.mark.parametrize("dtype,move,step", [(np.int8, "xtrb", "mmiz"), (np.float16, "xtrh", "mmhz")])
+def test_row_major_operands(iss, dtype, move, step):
+  """Both operands row-major in memory: rows of B, four columns of them to a tile, transposed in the cross-lane unit."""
+  rng = np.random.default_rng(7)
+  per = 4 // np.dtype(dtype).itemsize
+  a, b = rng.integers(-8, 8, (S, per * S)).astype(dtype), rng.integers(-8, 8, (per * S, S)).astype(dtype)
+  lines = b.view(np.uint32)  # per row, the words of its four columns
+  # Element (k, per * g + n) is word g of row per * k + n.
+  tile = lines.reshape(S, per, -1).transpose(0, 2, 1).reshape(S, S)
+  iss.set_vregs(1, np.stack([a.view(np.uint32).reshape(-1), tile.reshape(-1)]))
+  groups = [[ins(move, d=3, a=2)], [ins(step, d=2, a=1, b=3)], [ins("ppop", d=4, a=2)], [ins("halt")]]
+  assert iss.run(groups).fault is None
+  result = iss.state("vregs")[4].view(np.int32 if dtype is np.int8 else np.float32).reshape(S, S)
+  assert (result == (a.astype(np.int64) @ b.astype(np.int64))).all()
+
+
+def test_buckets(iss):
+  iss.set_vregs(1, np.stack([TILE, TILE[::-1]]))
+  push = [[ins("ppush", d=5, a=1)], [ins("ppush", d=6, a=2)], [ins("sadd", d=1, imm=7)]]
+  reads = [[ins("ppopr", d=10, a=5, imm=2)], [ins("ppopr", d=11, a=5, b=1, bkind=SREG)], [ins("ppopz", d=12, a=5)],
+           [ins("ppop", d=13, a=5)], [ins("ppop", d=14, a=6)], [ins("pclr", d=6)], [ins("ppop", d=15, a=6)], [ins("halt")]]
+  assert iss.run([*push, *reads]).fault is None
+  v = iss.state("vregs")
+  assert (v[10] == np.tile(GRID[2], S)).all() and (v[11] == np.tile(GRID[3], S)).all()
+  assert (v[12] == TILE).all() and (v[14] == TILE[::-1]).all()
+  assert not v[13].any() and not v[15].any()
+  assert iss.run([*push, [ins("pclra")], [ins("mmf", d=5, a=0, b=0)], [ins("pclra")], [ins("halt")]]).fault is None
+  assert not iss.state("psums").any()
 
 
 def test_to_scalar(iss):

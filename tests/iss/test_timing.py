@@ -153,6 +153,8 @@ def test_matrix_steps_chain(iss):
   half = [ins("mmh", d=1, a=2, b=3)]
   assert issue(iss, [half, half, step, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM16_II, 1 + 2 * MM16_II, 1 + 2 * MM16_II + MM]
   assert issue(iss, [step, half, [ins("ppop", d=4, a=1)]]) == [1, 1 + MM_II, 1 + MM_II + MM16]
+  assert issue(iss, [step, [ins("pclr", d=2)], [ins("pclra")], [ins("ppop", d=4, a=1)]]) == [1, 2, 1 + MM, 2 + MM]
+  assert issue(iss, [step, [ins("ppopz", d=4, a=1)], [ins("ppop", d=5, a=1)], [ins("pclr", d=1)]]) == [1, 1 + MM, 2 + MM, 3 + MM]
   assert issue(iss, [half, [ins("mmld", a=9)], [ins("mmld", a=8)]]) == [1, 2, 3]
 
 

@@ -15,6 +15,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 
 CONFIG = preset("4x4")
 STEPS = tuple(f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z"))
+POPS = ("ppop", "ppopr", "ppopz")
 OTHERS = ("xtr", "xtos", "xperm")
 
 
@@ -74,15 +75,26 @@ class Bench:
     issues = list(issues)
     width, n = self.size**2, issues[-1].cycle + timing.MM16 + 8
     inputs = {f"issue__{f}": np.zeros(n, np.uint32) for f in ("start", "code", "d", "bucket")}
+    inputs["issue__k"] = np.zeros(n, np.uint32)
     inputs |= {f"issue__{f}": np.full((n, width), 0x3FC00001, np.uint32) for f in "ab"}
     pops = {}
     for t, name, bucket, reg, a, b in issues:
       inputs["issue__start"][t], inputs["issue__code"][t] = 1, OPS[name].code
-      inputs["issue__d"][t] = reg if name == "ppop" else bucket
+      inputs["issue__d"][t] = reg if name in POPS else bucket
+      inputs["issue__k"][t] = row = int(a[0])
       inputs["issue__bucket"][t] = bucket % 16
       inputs["issue__a"][t], inputs["issue__b"][t] = a, b
-      if name == "ppop":
-        pops[t + timing.PPOP - 1] = (reg, self.buckets[bucket % 16].copy(), t, bucket)
+      if name in POPS:
+        popped = self.buckets[bucket % 16].copy()
+        if name == "ppopr":
+          popped[:] = popped[row % self.size]
+        pops[t + timing.PPOP - 1] = (reg, popped, t, bucket)
+        if name == "ppopz":
+          self.buckets[bucket % 16] = 0
+      elif name == "pclr":
+        self.buckets[bucket % 16] = 0
+      elif name == "pclra":
+        self.buckets[:] = 0
       elif name == "ppush":
         self.buckets[bucket % 16] = a.reshape(self.size, self.size)
       elif name in STEPS:
@@ -181,13 +193,17 @@ def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
   rng = operands.rng
   kinds = {kind: tiles(operands, 2 * n, size, kind) for kind in ("raw", "special", "normal")}
   issues, t, unit_free, ready = [], 0, 0, [0] * 16
-  for index, name in enumerate(rng.choice([*STEPS, *["ppop", "ppush", "mmld"] * 2, *OTHERS], n)):
+  for index, name in enumerate(rng.choice([*STEPS, *[*POPS, "ppush", "mmld", "pclr"] * 2, "pclra", *OTHERS], n)):
     t += int(rng.random() < gaps) * int(rng.integers(1, 40))
     bucket, reg = int(rng.choice([rng.integers(0, 64), rng.integers(0, 3)])), int(rng.integers(0, 64))
     if name in STEPS:
       t = max(t, unit_free)
       unit_free, ready[bucket % 16] = t + interval(name), t + latency(name)
-    elif name == "ppop":
+    elif name == "pclra":
+      t = max(t, *ready)
+    elif name == "pclr":
+      t = max(t, ready[bucket % 16])
+    elif name in POPS:
       bucket %= 16
       t = max(t, ready[bucket])
     elif name == "ppush":

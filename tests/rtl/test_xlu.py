@@ -18,6 +18,8 @@ TILE = {
   "xbcc": lambda a, b, k: np.repeat(a.reshape(S, S)[:, k % S][:, None], S, 1),
   "xbce": lambda a, b, k: np.full(W, a[k % W]),
   "xtr": lambda a, b, k: a.reshape(S, S).T,
+  "xtrb": lambda a, b, k: a.view(np.uint8).reshape(W // 4, 4, 4).transpose(0, 2, 1).copy().view(np.uint32),
+  "xtrh": lambda a, b, k: a.view(np.uint16).reshape(W // 2, 2, 2).transpose(0, 2, 1).copy().view(np.uint32),
   "xrot": lambda a, b, k: np.roll(a, -(k % W)),
   "xperm": lambda a, b, k: a[b % W],
 }

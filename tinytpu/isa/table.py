@@ -217,6 +217,10 @@ _op("xbce", 0xC2, "X", "vd va k", "XLU", "d[e] = a[k mod width]: one element to 
 _op("xtr", 0xC3, "X", "vd va", "XLU", "d[i][j] = a[j][i]: transpose")
 _op("xrot", 0xC4, "X", "vd va k", "XLU", "d[e] = a[(e + k) mod width]: rotate the flattened tile")
 _op("xperm", 0xC5, "X", "vd va vb", "XLU", "d[e] = a[b[e] mod width]: general permute")
+_op("xtrb", 0xC6, "X", "vd va", "XLU",
+    "4 x 4 bytes of every four neighbouring lanes transposed: byte n of d[i][4g + m] = byte m of a[i][4g + n]")
+_op("xtrh", 0xC7, "X", "vd va", "XLU",
+    "2 x 2 halfwords of every two neighbouring lanes transposed: half n of d[i][2g + m] = half m of a[i][2g + n]")
 _op("xtos", 0xC8, "X", "sd va k", "X2S", "scalar d = a[k mod width]")
 _op("xany", 0xC9, "X", "sd va", "X2S", "scalar d = 1 if any element of a != 0 else 0")
 _op("xall", 0xCA, "X", "sd va", "X2S", "scalar d = 1 if every element of a != 0 else 0")
@@ -253,6 +257,10 @@ for (_n, _t, _d), _c, _w in zip(_STEPS, (0xD0, 0xD2, 0xD4, 0xD6), (0x48, 0x4A, 0
   _op(_n + "wz", _w + 1, "X", "pd va", _t, _d.format(c=_zero, b="w") + "; w is the held tile")
 _op("mmld", 0xDA, "X", "va", "", "hold tile a in the array, as w of the steps that issue later")
 _op("ppop", 0xD8, "X", "vd pa", "PPOP", "d = bucket a")
+_op("ppopr", 0xDB, "X", "vd pa k", "PPOP", "d[i][j] = bucket a[k mod sublanes][j]: one row of the bucket to all sublanes")
+_op("ppopz", 0xDC, "X", "vd pa", "PPOP", "d = bucket a, which becomes zero")
+_op("pclr", 0xDD, "X", "pd", "PCLR", "bucket d = 0")
+_op("pclra", 0xDE, "X", "", "", "every bucket = 0")
 _op("ppush", 0xD9, "X", "pd va", "ALU", "bucket d = a")
 
 # -- memory -------------------------------------------------------------------------------------------

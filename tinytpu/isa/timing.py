@@ -19,6 +19,7 @@ XREDT = 6    # the same over the whole tile
 XFRED = 8    # float32 sum and product by sublane or lane; three cycles per level
 XFREDT = 14  # the same over the whole tile
 PPOP = 2     # read of a PSUM bucket
+PCLR = 1     # PSUM bucket that is cleared
 LOAD = 2     # VMEM load: LOAD + n cycles, n = cycles that its bank conflicts take (1 without)
 MM = 19      # matrix step: its bucket may be read or written this many cycles later
 MM_II = 4    # a matrix step starts every so many cycles

@@ -13,7 +13,7 @@ from ..isa import timing
 from ..isa.faults import Fault
 from . import layout as lay
 from .control import HALT, SLDEP, SLDX, branch, control_fault, loop_state, waits
-from .cross import MMLD, PPOP, PPUSH, XALL, XANY, XPERM, XTOS, cross, to_scalar
+from .cross import MMLD, PCLR, PCLRA, PPOP, PPOPR, PPOPZ, PPUSH, XALL, XANY, XPERM, XTOS, cross, pop, to_scalar
 from .decode import decode, refill
 from .hbm import direct_access, start_transfer
 from .jit import jit
@@ -30,7 +30,7 @@ u32, i64 = np.uint32, np.int64
 WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
 VSTORE, VATOMIC, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.VATOMIC), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
-VDIV, VMEM, V0, P0 = lay.VDIV, lay.VMEM, lay.V0, lay.P0
+VDIV, PSUM, VMEM, V0, P0 = lay.VDIV, lay.PSUM, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
   lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
@@ -192,7 +192,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       if STEP[code] != 0:
         d &= BUCKET
         matrix_step(R, F, B, FORMAT[code], d, a, HELD_ROW if HELD[code] != 0 else b, side, CLEAR[code] != 0)
-        ready[BUSY[code]], ready[P0 + d] = t + INTERVAL[code], done
+        ready[BUSY[code]], ready[P0 + d], ready[PSUM] = t + INTERVAL[code], done, max(ready[PSUM], done)
         counts[N_MXU] += 1
         tail = max(tail, done)
       elif code == MMLD:
@@ -200,11 +200,15 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       elif code == PPUSH:
         d &= BUCKET
         copy_row(R, PSUM_ROW + d, a, blocks)
-        ready[P0 + d] = done
+        ready[P0 + d], ready[PSUM] = done, max(ready[PSUM], done)
         tail = max(tail, done)
-      elif code == PPOP:
-        copy_row(R, X_ROW, PSUM_ROW + (a & BUCKET), blocks)
+      elif code == PPOP or code == PPOPR or code == PPOPZ:
+        pop(R, code, PSUM_ROW + (a & BUCKET), flexible(word_x, sregs) if code == PPOPR else 0, width, side)
         row_x = d
+      elif code == PCLR:
+        R[PSUM_ROW + (d & BUCKET), :] = 0
+      elif code == PCLRA:
+        R[PSUM_ROW:PSUM_ROW + BUCKET + 1, :] = 0
       elif code == XTOS or code == XANY or code == XALL:
         value_x, scalar_x = to_scalar(R, code, a, flexible(word_x, sregs), width), d
       elif REDUCTION[code] >= 0:

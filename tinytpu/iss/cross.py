@@ -12,7 +12,8 @@ u32 = np.uint32
 _CODES = {op.name: op.code for op in OPS.values() if op.slot == "X"}
 XBCR, XBCC, XBCE, XTR, XROT, XPERM = (_CODES.pop(n) for n in ("xbcr", "xbcc", "xbce", "xtr", "xrot", "xperm"))
 XTOS, XANY, XALL = (_CODES.pop(n) for n in ("xtos", "xany", "xall"))
-MMLD, PPOP, PPUSH = (_CODES.pop(n) for n in ("mmld", "ppop", "ppush"))
+XTRB, XTRH = _CODES.pop("xtrb"), _CODES.pop("xtrh")
+MMLD, PPOP, PPOPR, PPOPZ, PPUSH, PCLR, PCLRA = (_CODES.pop(n) for n in ("mmld", "ppop", "ppopr", "ppopz", "ppush", "pclr", "pclra"))
 if unknown := sorted(name for name, code in _CODES.items() if not STEP[code] and REDUCTION[code] < 0):
   raise TypeError(f"the simulator does not know slot X operations {unknown}: extend iss.cross")
 
@@ -39,9 +40,30 @@ def cross(R, code, a, b, k, width, side):
   elif code == XROT:
     for e in range(width):
       R[X_ROW, e] = R[a, (e + k) & (width - 1)]
+  elif code == XTRB:
+    for e in range(width):
+      word = u32(0)
+      for n in range(4):
+        word |= u32((R[a, (e & ~3) + n] >> u32(8 * (e & 3))) & u32(0xFF)) << u32(8 * n)
+      R[X_ROW, e] = word
+  elif code == XTRH:
+    for e in range(0, width, 2):
+      low, high = R[a, e], R[a, e + 1]
+      R[X_ROW, e] = u32((low & u32(0xFFFF)) | (high << u32(16)))
+      R[X_ROW, e + 1] = u32((low >> u32(16)) | (high & u32(0xFFFF0000)))
   elif code == XPERM:
     for e in range(width):
       R[X_ROW, e] = R[a, np.int64(R[b, e]) & (width - 1)]
+
+
+@jit
+def pop(R, code, bucket, k, width, side):
+  """ppop, ppopr or ppopz of row `bucket` into row X_ROW."""
+  row = (k & (side - 1)) * side
+  for e in range(width):
+    R[X_ROW, e] = R[bucket, row + (e & (side - 1)) if code == PPOPR else e]
+  if code == PPOPZ:
+    R[bucket, :] = 0
 
 
 @jit

@@ -27,7 +27,7 @@ ROWS = WIDE_B + 2
 # -- the ready array: cycle from which a register or unit is available --------------------------------
 FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
 V0, P0 = FILE_BASE["v"], FILE_BASE["p"]
-SDIV, VDIV, VTRANS, MXU, REDUCE, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 7)
+SDIV, VDIV, VTRANS, MXU, REDUCE, PSUM, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 8)
 READY = HBM + 1
 MAX_DEPS = 32
 """Most entries of the ready array that one group can wait for, rounded up."""
@@ -145,7 +145,7 @@ REDUCTION = np.full(_CODES, -1, np.int8)     # of reductions: index in REDUCTION
 ALONG = np.zeros(_CODES, np.int8)            # 0 by sublane, 1 by lane, 2 over the tile
 
 
-_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "LOAD", "HBM_ISSUE", *timing.STEPS,
+_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "PCLR", "LOAD", "HBM_ISSUE", *timing.STEPS,
             *timing.REDUCTIONS)
 """Timing classes whose units and ports are modelled."""
 
@@ -183,6 +183,8 @@ def _fill() -> None:
       STEP[c], FORMAT[c], CLEAR[c], HELD[c] = 1, Format[op.name[2].upper()], "pd" in op.operands, "vb" not in op.operands
     if op.timing in timing.REDUCTIONS:
       REDUCTION[c], ALONG[c] = REDUCTION_NAMES.index(op.name[:-1]), "rct".index(op.name[-1])
+    if op.name == "pclra":
+      BUSY[c] = PSUM  # when the last bucket is available
     if FORM[c]:
       BUSY[c] = VMEM if UNIT[c] in (Unit.VLOAD, Unit.VSTORE, Unit.VATOMIC) else HBM
     if op.slot in ("L", "T") and UNIT[c] == Unit.NONE:

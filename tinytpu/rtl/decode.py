@@ -34,6 +34,7 @@ CONTROL = data.StructLayout({
   "words": 1,                             # the element type must be W
   **{f"is_{t}": 1 for t in _TIMINGS},     # result latency, where the issue stage must know
   "step": 1,                              # a matrix step
+  "clear_all": 1,                         # waits for every PSUM bucket
   "pop": 1, "push": 1,                    # waits for the PSUM bucket in field a, in field d
   "vmem": 1, "hbm": 1, "dmai": 1, "dmao": 1,  # the unit of slot T
 })
@@ -53,8 +54,8 @@ def _control(op: table.Op) -> dict[str, int]:
     "known": 1, "slot": 1 << SLOTS.index(op.slot) if op.slot else 0,
     "flexible": "b" in op.operands or "k" in op.operands, "scalar_only": "k" in op.operands,
     "swap_ab": op.swaps == "ab", "swap_bc": op.swaps == "bc",
-    "memory": table.is_memory(op), "words": op.words_only,
-    "step": step, "pop": reads_bucket and not step, "push": writes_bucket and not step,
+    "memory": table.is_memory(op), "words": op.words_only, "step": step, "clear_all": op.name == "pclra",
+    "pop": reads_bucket and not step, "push": writes_bucket and not step,
     "vmem": op.name.startswith("v") and table.is_memory(op), "hbm": op.name.startswith("h") and table.is_memory(op),
     "dmai": dma and op.name == "dmai", "dmao": dma and op.name == "dmao"}
 

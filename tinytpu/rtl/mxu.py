@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.data import StructLayout, View
 from amaranth.lib.wiring import In, Out
@@ -49,7 +49,7 @@ def check_timing(config: Config) -> None:
   """Raises ValueError if isa.timing disagrees with what the array takes."""
   # A step waits up to GROUP cycles for its turn; its last group's result is in the bucket one cycle after RESULT_CYCLE, and
   # ppop reads in the cycle after its issue.
-  built = {"MM_II": config.sublanes, "MM": GROUP + (config.sublanes - GROUP) + RESULT_CYCLE, "PPOP": 2,
+  built = {"MM_II": config.sublanes, "MM": GROUP + (config.sublanes - GROUP) + RESULT_CYCLE, "PPOP": 2, "PCLR": 1,
            "MM16_II": 2 * config.sublanes, "MM16": GROUP + (2 * config.sublanes - GROUP) + RESULT_CYCLE}
   for constant, cycles in built.items():
     if (stated := getattr(timing, constant)) != cycles:
@@ -67,7 +67,8 @@ class MatrixUnit(wiring.Component):
   seen by nobody, as the issue stage keeps everything else off the bucket until then, and steps on one bucket chain in order.
 
   mmld issued in t holds its tile from t + 1 on; steps that use it take it along when they issue.
-  ppop issued in t reads its bucket in t + 1 and raises the result there. ppush issued in t writes at the end of t + 1. One
+  ppop, ppopr and ppopz issued in t read their bucket in t + 1 and raise the result there. ppush issued in t writes, and ppopz, pclr
+  and pclra clear, at the end of t + 1. One
   operation per cycle, steps at least MM_II (MM16_II after one on halfwords) apart.
 
   Clock domains `matrix_float` and `matrix_int` (the datapaths of the elements) and `matrix_operands` (operand registers) may rest at
@@ -96,18 +97,27 @@ class MatrixUnit(wiring.Component):
     return m
 
   def _moves(self, m: Module) -> None:
-    """ppop and ppush."""
-    issue, bank, result = self.issue, self.bank, self.result
-    pop, push = issue.start & is_op(issue.code, "ppop"), issue.start & is_op(issue.code, "ppush")
+    """Reads, writes and clears of buckets."""
+    issue, bank, result, size = self.issue, self.bank, self.result, self.config.sublanes
+    pop, push = issue.start & is_op(issue.code, *timed("X", ["PPOP"])), issue.start & is_op(issue.code, "ppush")
     source, d = Signal(4, reset_less=True), Signal(6, reset_less=True)
+    one_row, row, clear = Signal(reset_less=True), Signal(range(size), reset_less=True), Signal(self.config.PSUMS)
     push_valid, target, data = Signal(), Signal(4, reset_less=True), Signal(tile_bits(self.config), reset_less=True)
     m.d.sync += [result.valid.eq(pop), push_valid.eq(push)]
     with m.If(pop):
-      m.d.sync += [source.eq(issue.bucket), d.eq(issue.d)]
+      m.d.sync += [source.eq(issue.bucket), d.eq(issue.d), one_row.eq(is_op(issue.code, "ppopr")), row.eq(issue.k)]
     with m.If(push):
       m.d.sync += [target.eq(issue.d), data.eq(issue.a)]
-    m.d.comb += [bank.push.valid.eq(push_valid), bank.push.bucket.eq(target), bank.push.data.eq(data)]
+    for which, buckets in (("ppopz", 1 << issue.bucket), ("pclr", 1 << issue.d[:4]), ("pclra", ~Const(0, self.config.PSUMS))):
+      with m.If(issue.start & is_op(issue.code, which)):
+        m.d.sync += clear.eq(buckets)
+    with m.If(~(issue.start & is_op(issue.code, "ppopz", "pclr", "pclra"))):
+      m.d.sync += clear.eq(0)
+    m.d.comb += [bank.push.valid.eq(push_valid), bank.push.bucket.eq(target), bank.push.data.eq(data), bank.clear.eq(clear)]
     m.d.comb += [bank.pop_bucket.eq(source), result.reg.eq(d), result.data.eq(bank.pop)]
+    with m.If(one_row):
+      lanes = 32 * self.config.lanes
+      m.d.comb += result.data.eq(tree([bank.pop.word_select(i, lanes) for i in range(size)], row).replicate(size))
 
   def _steps(self, m: Module, platform: object) -> None:
     """Matrix steps: operands and what they need on their way through the elements."""

@@ -83,8 +83,9 @@ class Scoreboard(wiring.Component):
     bits = (Config.PSUMS - 1).bit_length()
     target, source = field(op.word, enc.D)[:bits], field(op.word, enc.A)[:bits]
     m.d.comb += busy.eq(Cat(count != 0 for count in left))
-    waits += [op.valid & control.pop & busy.bit_select(source, 1), op.valid & control.push & busy.bit_select(target, 1)]
-    starts = self.issue & op.valid & (control.step | control.push)
+    waits += [op.valid & control.pop & busy.bit_select(source, 1), op.valid & control.push & busy.bit_select(target, 1),
+              op.valid & control.clear_all & busy.any()]
+    starts = self.issue & op.valid & (control.step | control.push & control.is_ALU)  # a clear is not outstanding
     latency = _or([Mux(control[f"is_{c}"], getattr(timing, c) - 1, 0) for c in (*timing.STEPS, "ALU")])
     for i, count in enumerate(left):
       with m.If(starts & (target == i)):

@@ -16,7 +16,7 @@ from .select import tree
 
 
 class CrossUnit(wiring.Component):
-  """Cross-lane operations of slot X: xbcr, xbcc, xbce, xtr, xrot, xperm to a tile, xtos, xany, xall to a scalar.
+  """Cross-lane operations of slot X: xbcr, xbcc, xbce, xtr, xtrb, xtrh, xrot, xperm to a tile, xtos, xany, xall to a scalar.
 
   One crossbar: every element of the result has an index, computed from the operation, and is that element of `a`.
   The operation is captured in the cycle of `issue.start`, cycle t, if its code is one of these. One operation per
@@ -58,9 +58,16 @@ class CrossUnit(wiring.Component):
     words: list[Value] = [a.word_select(e, 32) for e in range(self.config.width)]
     indices = self._indices(m, code, k, picks)
     elements = [tree(words, index) for index in indices]
+    # Parts of words change places with parts of neighbours: byte n of lane m with byte m of lane n, halfwords likewise.
+    octets = [Cat(*(words[e - e % 4 + n].word_select(e % 4, 8) for n in range(4))) for e in range(self.config.width)]
+    halves = [Cat(*(words[e - e % 2 + n].word_select(e % 2, 16) for n in range(2))) for e in range(self.config.width)]
     m.d.comb += [self.result.valid.eq(tile_valid), self.result.reg.eq(d)]
     with m.If(tile_valid):
       m.d.comb += self.result.data.eq(Cat(*elements))
+      with m.If(is_op(code, "xtrb")):
+        m.d.comb += self.result.data.eq(Cat(*octets))
+      with m.If(is_op(code, "xtrh")):
+        m.d.comb += self.result.data.eq(Cat(*halves))
 
     m.d.sync += self.scalar.valid.eq(scalar_valid)
     with m.If(scalar_valid):
