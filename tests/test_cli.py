@@ -92,6 +92,11 @@ def test_run_on_both_engines_agrees(source: Path) -> None:
   assert "engines agree" in output and "[1 1]" in output
 
 
+def test_waveforms_are_of_the_hardware(source: Path, tmp_path: Path) -> None:
+  result = shell("run", str(source), "--vcd", str(tmp_path / "x.vcd"))
+  assert result.returncode == 1 and "add --engine rtl" in result.stderr and not (tmp_path / "x.vcd").exists()
+
+
 def test_run_shows_a_fault(source: Path) -> None:
   source.write_text("nop\ntrap 0x77\n")
   output = cli("run", str(source), code=1)

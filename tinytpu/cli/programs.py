@@ -57,7 +57,8 @@ def run(
     set_memory: Annotated[list[str] | None, typer.Option(help="before: ADDRESS=1,2,3[:TYPE] or ADDRESS=@FILE")] = None,
     show: Annotated[list[str] | None, typer.Option(help="after: memory ADDRESS:COUNT[:TYPE]")] = None,
     at: Annotated[str | None, typer.Option(help="device address of the program (default: the end of memory)")] = None,
-    registers: Annotated[bool, typer.Option("--registers", "-r", help="show registers that are not zero")] = False) -> None:
+    registers: Annotated[bool, typer.Option("--registers", "-r", help="show registers that are not zero")] = False,
+    vcd: Annotated[Path | None, typer.Option(help="write the hardware's signals to this file (engines rtl and both)")] = None) -> None:
   """Run a program; print cycles, counters and any fault.
 
   Exit code 1 after a fault, 2 if the engines differ.
@@ -68,6 +69,8 @@ def run(
   program = read_program(file, machine_of(preset) if preset else None)
   if preset and program.config != preset:
     raise ValueError(f"{file} was assembled for preset {program.config}, not {preset}; assemble its text again with --preset {preset}")
+  if vcd and "rtl" not in engine.kinds:
+    raise ValueError("--vcd shows the hardware's signals, and the simulator has none: add --engine rtl")
   config = machine_of(program.config)
   args = memory.arguments(program, arg or [])
   address = _program_address(program, config, at)
@@ -76,7 +79,7 @@ def run(
   try:
     for kind in engine.kinds:
       with progress(f"opening {kind}") as report:
-        engines[kind] = machine = open_engine(config, kind, progress=report)
+        engines[kind] = machine = open_engine(config, kind, progress=report, waveform=vcd if kind == "rtl" else None)
       for text in set_memory or []:
         memory.set_memory(machine.hbm, text)
       code = program.code_bytes()

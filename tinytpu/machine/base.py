@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -89,19 +90,23 @@ def check_launch(config: Config, program_address: int, args: Sequence[int], entr
   return np.array([int(v) & 0xFFFFFFFF for v in args], np.uint32), DEFAULT_LIMIT if limit is None else limit
 
 
-def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], None] | None = None) -> Engine:
+def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], None] | None = None,
+                waveform: Path | None = None) -> Engine:
   """Open an engine for `config`: "iss", the simulator, or "rtl", the Verilated RTL. Same program, same memory, same cycles.
 
   Args:
     progress: called with a line of text before and after anything slow (compilation that is not in the cache yet).
+    waveform: VCD file to write, of the RTL only.
 
   Raises:
-    ValueError: unknown kind; the message lists those that exist.
+    ValueError: unknown kind (the message lists those that exist), or a waveform of the simulator.
   """
+  if kind == "iss" and waveform:
+    raise ValueError("waveforms show the hardware's signals, and the simulator has none: use the engine rtl")
   if kind == "iss":
     from .iss import IssEngine
     return IssEngine(config, progress)
   if kind == "rtl":
     from .rtl import RtlEngine
-    return RtlEngine(config, progress)
+    return RtlEngine(config, progress, waveform)
   raise ValueError(f"unknown engine {kind!r}; engines: {', '.join(KINDS)}")

@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import numpy as np
 
@@ -43,17 +44,18 @@ def source_key(config: Config) -> str:
   return digest.hexdigest()[:20]
 
 
-def library(config: Config, progress: Callable[[str], None] | None = None) -> Path:
+def library(config: Config, progress: Callable[[str], None] | None = None, waveform: bool = False) -> Path:
   """Path of the shared library that simulates the chip for `config`, found in the cache or built.
 
   Args:
+    waveform: one that can write waveforms, which is slower: a library of its own.
     progress: called with lines of text while building.
 
   Raises:
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
   tell = progress or (lambda line: None)
-  index = cache_dir() / f"chip-{source_key(config)}.name"
+  index = cache_dir() / f"chip-{source_key(config)}{'-vcd' if waveform else ''}.name"
   if index.exists() and (found := cache_dir() / index.read_text()).exists():
     return found
   start = time.perf_counter()
@@ -61,8 +63,12 @@ def library(config: Config, progress: Callable[[str], None] | None = None) -> Pa
   verilog = to_verilog(Chip(config), "chip", no_inline=NO_INLINE)
   gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
   constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
+  options: dict[str, Any] = {}
+  if waveform:  # writing takes most of the time: no need for the compiler to try hard
+    constants += f"#define HALF_CYCLE {round(1e12 / config.clock_hz / 2)}\n"
+    options = {"trace": True, "opt": ("-O1",)}
   harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
-  path = build_library(verilog, "chip", harness,
+  path = build_library(verilog, "chip", harness, **options,
                        progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
   with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
     file.write(path.name)
@@ -79,7 +85,8 @@ def load(path: Path) -> ctypes.CDLL:
   for name, result, arguments in (
       ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_write", None, (pointer, u32, u32)),
       ("chip_read", u32, (pointer, u32)), ("chip_run", ctypes.c_int, (pointer, u64)),
-      ("chip_window", None, (pointer, u32, u32, u32, pointer))):
+      ("chip_window", None, (pointer, u32, u32, u32, pointer)), ("chip_waveform", ctypes.c_int, (pointer, ctypes.c_char_p)),
+      ("chip_waveform_on", None, (pointer, ctypes.c_int))):
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
   return lib
@@ -88,15 +95,20 @@ def load(path: Path) -> ctypes.CDLL:
 class RtlEngine:
   """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
 
+  Args:
+    waveform: VCD file for all signals during launches, one launch after the other; complete after `close`.
+
   Raises:
-    rtl.verilate.RtlBuildError: see `library`.
+    rtl.verilate.RtlBuildError: see `library`. OSError: the waveform's file cannot be written.
   """
 
-  def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
-    self.config = config
-    self._lib = load(library(config, progress))
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None):
+    self.config, self._waveform = config, waveform
+    self._lib = load(library(config, progress, waveform is not None))
     self.hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._chip = self._lib.chip_new(self.hbm.ctypes.data, config.hbm_bytes)
+    if waveform and not self._lib.chip_waveform(self._chip, os.fsencode(waveform)):
+      raise OSError(f"cannot write the waveform {waveform}")
 
   def _write(self, register: int, value: int) -> None:
     self._lib.chip_write(self._chip, register, value & 0xFFFFFFFF)
@@ -110,6 +122,8 @@ class RtlEngine:
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              invalidate: bool = False) -> RunResult:
     words, limit = check_launch(self.config, program_address, args, entry, limit)
+    if self._waveform:
+      self._lib.chip_waveform_on(self._chip, 1)
     for i, word in enumerate(words):
       self._write(Csr.SREG + 4 * (Config.ARG_BASE + i), int(word))
     if invalidate:
@@ -119,6 +133,8 @@ class RtlEngine:
       self._write(register, value)
     while not self._lib.chip_run(self._chip, SLICE):
       pass
+    if self._waveform:
+      self._lib.chip_waveform_on(self._chip, 0)
     cause = Fault(self._read(Csr.FAULT_CAUSE))
     where = self._read(Csr.FAULT_PC), self._read_long(Csr.FAULT_CYCLE_LO), self._read(Csr.FAULT_INFO)
     record = FaultRecord(cause, *where) if cause else None

@@ -1,13 +1,32 @@
 // Owns the Verilated chip: its clocks, its HBM and the host's bus. The run loop is native; Python calls it per launch.
 //
 // Defined before this text (machine/rtl.py): HBM_LATENCY (cycles), LINE_BYTES, and GATED(X), which expands to X(domain) for
-// every clock domain that rests while its enable output is low.
+// every clock domain that rests while its enable output is low; for a build that writes waveforms HALF_CYCLE (picoseconds).
 #include "Vchip.h"
+#ifdef HALF_CYCLE
+#include "verilated_vcd_c.h"
+#endif
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 namespace {
+
+// Writes all signals to a VCD file, twice a cycle, while it is on. Of a build without waveforms nothing is left.
+struct Waveform {
+#ifdef HALF_CYCLE
+  VerilatedVcdC file;
+  uint64_t time = 0;
+  bool on = false;
+  void dump() {
+    if (!on) return;
+    file.dump(time);
+    time += HALF_CYCLE;
+  }
+#else
+  void dump() {}
+#endif
+};
 
 // One HBM port: requests of the last HBM_LATENCY cycles, in a ring indexed by cycle.
 struct Delay {
@@ -22,8 +41,13 @@ struct Sim {
   uint64_t hbm_bytes;
   uint32_t now = 0;  // cycle modulo HBM_LATENCY
   Delay fetch, vector, dma_in, dma_out;
+  Waveform waveform;
 
-  Sim(uint8_t* memory, uint64_t bytes) : context(), m(&context), hbm(memory), hbm_bytes(bytes) {}
+  Sim(uint8_t* memory, uint64_t bytes) : context(), m(&context), hbm(memory), hbm_bytes(bytes) {
+#ifdef HALF_CYCLE
+    context.traceEverOn(true);
+#endif
+  }
 
   template <class Port> void answer(Delay& delay, Port& rdata) {
     if (delay.valid[now]) memcpy(rdata.data(), delay.line[now], LINE_BYTES);
@@ -58,6 +82,7 @@ struct Sim {
 #define LOW(domain) m.domain##_clk = 0;
     GATED(LOW)
     m.eval();
+    waveform.dump();
     // Reads see memory as it was before this cycle's writes.
 #define READ(port) read(port, m.port##___05Fvalid && !m.port##___05Fwrite, m.port##___05Fline);
     READ(fetch) READ(vector) READ(dma_in) READ(dma_out)
@@ -68,6 +93,7 @@ struct Sim {
 #define HIGH(domain) m.domain##_clk = m.domain##_enable;
     GATED(HIGH)
     m.eval();
+    waveform.dump();
   }
 
   void reset() {
@@ -95,6 +121,27 @@ EXPORT void* chip_new(uint8_t* hbm, uint64_t hbm_bytes) {
 }
 
 EXPORT void chip_free(void* handle) { delete static_cast<Sim*>(handle); }
+
+// Begin a VCD file, off at first; 1 if it is open. 0 of a build without waveforms.
+EXPORT int chip_waveform(void* handle, const char* path) {
+#ifdef HALF_CYCLE
+  Sim& sim = *static_cast<Sim*>(handle);
+  sim.m.trace(&sim.waveform.file, 99);
+  sim.waveform.file.open(path);
+  return sim.waveform.file.isOpen();
+#else
+  return 0;
+#endif
+}
+
+// Whether the cycles that follow go to the file; what it has is on disk when it goes off.
+EXPORT void chip_waveform_on(void* handle, int on) {
+#ifdef HALF_CYCLE
+  Waveform& waveform = static_cast<Sim*>(handle)->waveform;
+  waveform.on = on;
+  if (!on) waveform.file.flush();
+#endif
+}
 
 EXPORT void chip_write(void* handle, uint32_t address, uint32_t value) {
   Sim& sim = *static_cast<Sim*>(handle);
