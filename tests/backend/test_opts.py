@@ -1,10 +1,15 @@
 """Kernels shaped otherwise than by our optimiser: explicit opts, several waves per group, barriers, BEAM."""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
-from tinygrad import Tensor
+from tinygrad import Tensor, codegen
 from tinygrad.codegen.opt import Opt, OptOps
+from tinygrad.helpers import Context
+
+from tinytpu.backend import optimize as optimiser
 
 MATMULS = [
   [],
@@ -20,18 +25,50 @@ MATMULS = [
 ]
 
 
+@pytest.fixture
+def shaped(monkeypatch):
+  """Compute something whose one kernel is shaped by the opts given, instead of by our optimiser."""
+  def run(opts: Sequence[Opt], compute: Callable[[], Tensor]) -> np.ndarray:
+    applied = []
+
+    def optimize(k, config):
+      k = k.copy()
+      for opt in opts:
+        k.apply_opt(opt)
+      applied.append(k.applied_opts)
+      return k
+    monkeypatch.setattr(optimiser, "optimize", optimize)
+    codegen.to_program_cache.clear()
+    with Context(PARALLEL=0):  # in this process, where the patch is
+      result = compute().numpy()
+    codegen.to_program_cache.clear()
+    assert applied == [list(opts)]
+    return result
+  return run
+
+
 @pytest.mark.parametrize("opts", MATMULS, ids=str)
-def test_matmul_with_opts(opts, floats):
+def test_matmul_with_opts(opts, floats, shaped):
   a, b = floats(48, 32), floats(32, 24)
-  got = (Tensor(a) @ Tensor(b)).contiguous(arg=tuple(opts)).numpy()
-  np.testing.assert_allclose(got, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+  x, y = Tensor(a).realize(), Tensor(b).realize()
+  np.testing.assert_allclose(shaped(opts, lambda: x @ y), a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("group", [4, 16, 32])
-def test_grouped_reduction(group, floats):
+def test_grouped_reduction(group, floats, shaped):
   a = floats(6, 64)
-  got = Tensor(a).exp().sum(1).contiguous(arg=(Opt(OptOps.GROUP, 0, group),)).numpy()
+  x = Tensor(a).realize()
+  got = shaped([Opt(OptOps.GROUP, 0, group)], lambda: x.exp().sum(1))
   np.testing.assert_allclose(got, np.exp(a.astype(np.float64)).sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("local", [3, 8, 12, 24])
+def test_index_from_memory_alike_in_all_waves(local, shaped):
+  """One gather serves every wave, also when the last wave is not full."""
+  x, at = np.arange(10, 20, dtype=np.float32), np.array([3, 1, 4, 2, 5], np.int32)
+  a, i, ones = Tensor(x).realize(), Tensor(at).realize(), Tensor(np.ones((5, 24), np.float32)).realize()
+  got = shaped([Opt(OptOps.LOCAL, 0, local)], lambda: (a[i.reshape(5, 1).expand(5, 24)] * ones).sum(0))
+  np.testing.assert_array_equal(got, np.full(24, x[at].sum()))
 
 
 def test_beam(script):

@@ -77,8 +77,9 @@ class Memory:
     uniform = all(p == patterns[0] for p in patterns) and patterns[0].form == "2" and not patterns[0].r and not patterns[0].c
     once = (uniform or gather is not None and gather.waves == 1 and patterns[0].form == "x") and (gate is None or gate.waves == 1)
     guard = store or bool(parts.mixed)
+    sole = waves - 1 if store else 0  # a store's last value stays; a load serves all waves, and the first has every lane at work
     return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, self._mask(gate, guard, patterns[w].active, w), w)
-                    for w in ((waves - 1,) if once else range(waves))]
+                    for w in ((sole,) if once else range(waves))]
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
     fixed = self._sum(parts.fixed_terms, scalar=False) if parts.fixed_terms else None
