@@ -168,3 +168,11 @@ def test_reflected_padding(floats):
   a = floats(1, 1, 5, 5, 5)
   want = np.pad(a, ((0, 0), (0, 0), (1, 2), (3, 4), (1, 2)), mode="reflect")
   np.testing.assert_array_equal(Tensor(a).pad((1, 2, 3, 4, 1, 2), mode="reflect").numpy(), want)
+
+
+@pytest.mark.parametrize("by", [-7, -2, -1, 3])
+def test_int64_division_by_a_constant(by):
+  a = np.array([5, -5, 7, 0, 2**40 + 3, -(2**40) - 3], np.int64)
+  x = Tensor(a)
+  np.testing.assert_array_equal((x // by).numpy(), a // by)
+  np.testing.assert_array_equal((x % by).numpy(), a % by)

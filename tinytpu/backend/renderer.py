@@ -11,7 +11,7 @@ from .. import __version__
 from ..asm import TasmError, assemble
 from ..asm.program import isa_hash
 from ..config import Config, preset
-from . import optimize
+from . import decompose, optimize
 from .dump import Dump
 from .ir import flatten
 from .lower import Lowering
@@ -54,6 +54,7 @@ class TinyTPURenderer(Renderer):
   def __init__(self, target: Target):
     super().__init__(target)
     optimize.install()
+    decompose.install(SUPPORTED_OPS)
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.compiler = TinyTPUCompiler(self.config)
     self.suffix = f"TINYTPU_{self.config.name}_{__version__}_{isa_hash().hex()[:8]}"
