@@ -82,3 +82,32 @@ def test_half_inputs(floats):
   a, b = floats(8, 24).astype(np.float16), floats(24, 8).astype(np.float16)
   got = Tensor(a).matmul(Tensor(b), dtype="float32").numpy()
   np.testing.assert_allclose(got, (a.astype(np.float64) @ b), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("k", [7, 9, 12, 13])
+def test_operands_that_are_not_zero_beyond_k(k, floats):
+  """Padding K to whole tiles must not add what operands are there: constants, indices, functions with f(0) != 0."""
+  a, b = floats(k, k), floats(k, k)
+  eye, ramp = np.eye(k, dtype=np.float32) + 1, np.arange(k * k, dtype=np.float32).reshape(k, k) / k
+  np.testing.assert_array_equal(((Tensor.eye(k) + 1) @ (Tensor.eye(k) + 1)).numpy(), eye @ eye)
+  np.testing.assert_allclose(((Tensor.arange(k * k).reshape(k, k).float() / k) @ Tensor(b)).numpy(), ramp @ b, rtol=1e-4, atol=1e-4)
+  np.testing.assert_allclose((Tensor(a).exp() @ Tensor(b).exp()).numpy(), np.exp(a) @ np.exp(b), rtol=1e-4)
+  ones = np.ones((k, 1), np.float32)
+  got = Tensor(a).cat(Tensor(ones), dim=1) @ Tensor(b).cat(Tensor(ones.T))
+  np.testing.assert_allclose(got.numpy(), np.hstack([a, ones]) @ np.vstack([b, ones.T]), rtol=1e-4, atol=1e-4)
+
+
+def test_relu_and_scale_before_an_odd_product_keep_the_matrix_unit(floats):
+  from tinytpu.backend.stats import stats
+  a, b = floats(13, 13), floats(13, 13)
+  x, y = Tensor(a).realize(), Tensor(b).realize()
+  np.testing.assert_allclose((x.relu() @ (y * 2)).numpy(), np.maximum(a, 0) @ (b * 2), rtol=1e-4, atol=1e-4)
+  assert stats.counters["mxu_steps"] > 0
+
+
+def test_operands_repeated_along_k(floats):
+  a, b = floats(4, 2, 1), floats(16, 4)
+  got = (Tensor(a).expand(4, 2, 8).reshape(4, 16) @ Tensor(b)).numpy()
+  np.testing.assert_allclose(got, np.repeat(a, 8, axis=2).reshape(4, 16) @ b, rtol=1e-4, atol=1e-5)
+  c, d = floats(4, 8), floats(8, 4)
+  np.testing.assert_allclose((Tensor(c).repeat(1, 3) @ Tensor(d).repeat(3, 1)).numpy(), 3 * (c @ d), rtol=1e-4, atol=1e-5)

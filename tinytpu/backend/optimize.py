@@ -16,6 +16,7 @@ from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
+from .products import operands_vary, padding_is_harmless
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
@@ -68,13 +69,16 @@ def _divisor(n: int, most: int) -> int:
 def _matrix(k: Scheduler, config: Config) -> Scheduler | None:
   """The kernel on the matrix unit, or None if it has no matrix product that fits."""
   for axis in range(3):
+    if not padding_is_harmless(k, axis):
+      continue
     tk = k.copy()
     try:
       rngs = tk.apply_opt(Opt(OptOps.TC, axis, (-1, 2, USE_TC.value)))
     except KernelOptError:
       continue
-    _block(tk, rngs)
-    return tk
+    if operands_vary(tk):
+      _block(tk, rngs)
+      return tk
   return None
 
 

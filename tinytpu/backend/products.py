@@ -1,0 +1,53 @@
+"""Which matrix products may take the matrix unit: what tinygrad's tensor-core opt takes for granted, checked.
+
+Padding K gates loads, so that they give 0 beyond its end; but a product is summed there all the same, and what is computed from
+no load (an index, a constant), or from 0 to something else (x + 1, exp x), would count. And each operand must vary along the part
+of K that a work item holds, which a repeated operand may not.
+"""
+from __future__ import annotations
+
+import math
+
+from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.uop.ops import Ops, UOp
+
+
+def padding_is_harmless(k: Scheduler, axis: int) -> bool:
+  """Whether the tensor-core opt's choice `axis` leaves K whole, or both factors are 0 beyond its end."""
+  if not k.reduceops:
+    return False
+  reduce = k.reduceops[0]
+  mul = reduce.src[0].src[0] if reduce.src[0].op is Ops.CAST else reduce.src[0]
+  ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
+  if mul.op is not Ops.MUL or not ranges:
+    return False
+  along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
+  tile = {tc.dims[2] for tc in k.ren.tensor_cores}
+  return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in mul.src)
+
+
+def _vanishes(u: UOp, along: UOp) -> bool:
+  """Whether a value is 0 wherever the loads along a range are gated off. Errs towards no."""
+  if u.op is Ops.INDEX:
+    return along in u.src[1].backward_slice_with_self
+  if u.op is Ops.CONST:
+    return u.val == 0
+  if u.op in (Ops.CAST, Ops.NEG):
+    return _vanishes(u.src[0], along)
+  if u.op is Ops.WHERE:
+    return all(_vanishes(s, along) for s in u.src[1:])
+  if u.op is Ops.MUL and any(s.op is Ops.CONST and math.isfinite(s.val) for s in u.src):
+    return any(_vanishes(s, along) for s in u.src)
+  if u.op in (Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX):
+    return all(_vanishes(s, along) for s in u.src)
+  return False
+
+
+def operands_vary(k: Scheduler) -> bool:
+  """Whether, after the tensor-core opt, each operand depends on the elements that it packs."""
+  step = next(u for u in k.ast.backward_slice if u.op is Ops.WMMA)
+  for operand, axes in zip(step.src, step.arg[4], strict=False):
+    present = {u.arg[0] for u in operand.simplify().backward_slice_with_self if u.op is Ops.RANGE}
+    if any(number not in present for number, size in axes if size > 1):
+      return False
+  return True
