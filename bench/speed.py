@@ -21,7 +21,7 @@ from .loops import LOOPS
 PASSES = {"iss": 4_000_000, "rtl": 60_000}
 
 
-def cycles_per_second(config: Config, kind: str, progress: Callable[[str, float], None] | None = None) -> dict[str, dict[str, float]]:
+def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None] | None = None) -> dict[str, dict[str, float]]:
   """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were issued to or busy."""
   from tinytpu.isa import timing
   engine = open_engine(config, kind, progress=progress)
@@ -41,7 +41,7 @@ def cycles_per_second(config: Config, kind: str, progress: Callable[[str, float]
   return results
 
 
-def cold_build(config: Config, progress: Callable[[str, float], None] | None = None) -> float:
+def cold_build(config: Config, progress: Callable[[str], None] | None = None) -> float:
   """Seconds from nothing to a loaded RTL engine: Verilog, Verilator, C++."""
   old = os.environ.get("TINYTPU_CACHE")
   with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def cold_build(config: Config, progress: Callable[[str, float], None] | None = N
 def run(config: Config, console: Console) -> dict[str, object]:
   """Measure, print a table, return the numbers."""
   with console.status("RTL build, cold") as status:
-    build = cold_build(config, lambda what, part: status.update(f"RTL build, cold: {what}"))
+    build = cold_build(config, lambda line: status.update(f"RTL build, cold: {line}"))
     engines = {}
     for kind in PASSES:
       status.update(f"loops on {kind}")
