@@ -64,7 +64,7 @@ class Outcome:
 def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int) -> Outcome:
   """Run one file; pytest's own report goes to a log whose name is printed if anything failed."""
   with tempfile.TemporaryDirectory() as folder:
-    for part in ("test", "extra", "conftest.py"):
+    for part in ("test", "extra", "examples", "conftest.py"):
       (Path(folder) / part).symlink_to(checkout.resolve() / part)
     sums = Path(folder) / "sums"
     sums.mkdir()
