@@ -176,3 +176,18 @@ def test_int64_division_by_a_constant(by):
   x = Tensor(a)
   np.testing.assert_array_equal((x // by).numpy(), a // by)
   np.testing.assert_array_equal((x % by).numpy(), a % by)
+
+
+@pytest.mark.parametrize("by", [-1, -2, -3, -(2**63)])
+def test_int64_division_at_the_ends(by):
+  a = np.array([-(2**63), -(2**63) + 1, -5, -1, 0, 1, 5, 2**63 - 1], np.int64)
+  x = Tensor(a)
+  wrapped = [(int(n) // by + 2**63) % 2**64 - 2**63 for n in a]
+  assert (x // by).tolist() == wrapped
+  assert (x % by).tolist() == [int(n) % by for n in a]
+
+
+def test_floats_beyond_32_bits_to_64_bit_integers():
+  a = np.array([3e9, -3e9, 1e12, 2.0**32, -1, -0.5, 0, 2.7, -7.9, -(2.0**62), 5e9], np.float32)
+  np.testing.assert_array_equal(Tensor(a).cast(dtypes.int64).numpy(), a.astype(np.int64))
+  np.testing.assert_array_equal(Tensor(abs(a)).cast(dtypes.uint64).numpy(), abs(a).astype(np.uint64))

@@ -146,3 +146,14 @@ def test_partial_waves_leave_neighbours_alone(floats):
     b = floats(3, n)
     np.testing.assert_array_equal(Tensor(b).T.contiguous().numpy(), b.T)
     np.testing.assert_array_equal((Tensor(b)[:, Tensor(np.arange(n - 1, -1, -1, dtype=np.int32))] + 1).numpy(), b[:, ::-1] + np.float32(1))
+
+
+@pytest.mark.parametrize("rows", [3, 4, 13, 64])
+def test_what_pads_a_computed_value_is_written(rows, floats):
+  """The padding of the result is stored too, whatever was in memory before."""
+  a, b = floats(rows, 3), floats(rows, 3)
+  x, y = Tensor(a).realize(), Tensor(b).realize()
+  junk = Tensor.full((rows * 16,), 77.0).contiguous().realize()
+  del junk
+  got = (x.cumsum(1) + y).clip(-9, 3).pad(((0, 0), (0, 2)), value=1).numpy()
+  np.testing.assert_allclose(got, np.pad(np.clip(np.cumsum(a, 1) + b, -9, 3), ((0, 0), (0, 2)), constant_values=1), rtol=1e-5, atol=1e-6)

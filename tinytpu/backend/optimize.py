@@ -16,7 +16,7 @@ from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
-from .products import operands_vary, padding_is_harmless
+from .products import may_pad, operands_vary, padding_is_harmless
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
@@ -131,7 +131,7 @@ def _fill_lanes(k: Scheduler, config: Config) -> None:
       continue
     size = _size(rng) or 1
     axis = k.rngs.index(rng)
-    if size > room and size % room:  # not a whole number of waves
+    if size > room and size % room and may_pad(k, rng):  # not a whole number of waves
       unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
       padded = -(-size // unit) * unit
       if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, unit):

@@ -1,4 +1,4 @@
-"""Which matrix products may take the matrix unit: what tinygrad's tensor-core opt takes for granted, checked.
+"""What may be padded, and which matrix products may take the matrix unit: what tinygrad's tensor-core opt takes for granted, checked.
 
 Padding K gates loads, so that they give 0 beyond its end; but a product is summed there all the same, and what is computed from
 no load (an index, a constant), or from 0 to something else (x + 1, exp x), would count. And each operand must vary along the part
@@ -21,9 +21,18 @@ def padding_is_harmless(k: Scheduler, axis: int) -> bool:
   ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
   if mul.op is not Ops.MUL or not ranges:
     return False
+  outside = [b for b in k.bufs if b not in reduce.backward_slice]
+  if any(b.src[1].get_valid().op is not Ops.CONST for b in outside):
+    return False  # see may_pad: M or N might be padded
   along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
   tile = {tc.dims[2] for tc in k.ren.tensor_cores}
   return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in mul.src)
+
+
+def may_pad(k: Scheduler, rng: UOp) -> bool:
+  """Whether an output axis may be padded. tinygrad gates every load along it; a load with a gate of its own, around which something
+  else is chosen (a `pad` with a value, a `cat`), would then mask the store of that choice."""
+  return not any(rng in b.src[1].backward_slice_with_self and b.src[1].get_valid().op is not Ops.CONST for b in k.bufs)
 
 
 def _vanishes(u: UOp, along: UOp) -> bool:
