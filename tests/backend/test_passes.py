@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tinytpu.asm import assemble
+from tinytpu.backend.builder import Builder, Val
 from tinytpu.backend.heap import Heap
 from tinytpu.backend.ir import S0, Inst, Loop, Mem, Reg, flatten, inst
 from tinytpu.backend.lanes import pattern
@@ -144,3 +145,13 @@ def test_independent_operations_share_groups():
   items = [inst("vmov", regs[0], 1), inst("sadd", regs[1], S0, 2), Inst(OPS["vld"], regs[2], [], Mem(S0, MemType.W)), inst("halt", None)]
   groups = schedule(allocate(flatten(items, 8), CONFIG, "test", 0), CONFIG)
   assert len(groups) == 1
+
+
+def test_bucket_is_popped_again_after_a_step():
+  """What was popped before a matrix step on the bucket is not its value any more."""
+  b = Builder()
+  bucket, tile = Val("p", (Reg("p"),)), Reg("v")
+  before = b.to_vector(bucket)
+  assert b.to_vector(bucket).regs == before.regs
+  b.emit(inst("mmf", bucket.regs[0], tile, tile))
+  assert b.to_vector(bucket).regs != before.regs

@@ -55,11 +55,14 @@ class Builder:
 
   def emit(self, item: Inst, depth: int | None = None) -> None:
     """Append an operation to the scope at `depth` (default: the innermost)."""
+    if item.dst is not None and item.dst.file == "p":  # what was popped before is not the bucket's value any more
+      for scope in self.scopes:
+        scope.known.pop(("ppop", "v", item.dst), None)
     self.scopes[self.depth if depth is None else depth].items.append(item)
 
   # -- pure operations ------------------------------------------------------------------------------
   def _pure(self, name: str, file: str, operands: tuple[Operand, ...], depth: int) -> Reg:
-    key = (name, file, *(o if isinstance(o, int) else id(o) for o in operands))
+    key = (name, file, *operands)
     known = self.scopes[depth].known
     if (reg := known.get(key)) is None:
       reg = known[key] = Reg(file)

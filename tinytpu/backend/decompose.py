@@ -7,7 +7,7 @@ conversion to 32 bits wrapped; this machine's saturates, so the words are cut ap
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 
 from tinygrad import codegen
 from tinygrad.dtype import dtypes
@@ -51,6 +51,7 @@ def install(supported: tuple[Ops, ...]) -> None:
   if getattr(theirs, "tinytpu", False):
     return
 
+  @cache  # asked for every kernel, and a matcher is dear to make
   @wraps(theirs)
   def patterns(ops: tuple[Ops, ...]) -> PatternMatcher:
     return CORRECTIONS + theirs(ops) if ops == supported else theirs(ops)

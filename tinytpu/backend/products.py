@@ -22,7 +22,7 @@ def padding_is_harmless(k: Scheduler, axis: int) -> bool:
   if mul.op is not Ops.MUL or not ranges:
     return False
   outside = [b for b in k.bufs if b not in reduce.backward_slice]
-  if any(b.src[1].get_valid().op is not Ops.CONST for b in outside):
+  if any(_gated(b) for b in outside):
     return False  # see may_pad: M or N might be padded
   along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
   tile = {tc.dims[2] for tc in k.ren.tensor_cores}
@@ -32,7 +32,12 @@ def padding_is_harmless(k: Scheduler, axis: int) -> bool:
 def may_pad(k: Scheduler, rng: UOp) -> bool:
   """Whether an output axis may be padded. tinygrad gates every load along it; a load with a gate of its own, around which something
   else is chosen (a `pad` with a value, a `cat`), would then mask the store of that choice."""
-  return not any(rng in b.src[1].backward_slice_with_self and b.src[1].get_valid().op is not Ops.CONST for b in k.bufs)
+  return not any(rng in b.src[1].backward_slice_with_self and _gated(b) for b in k.bufs)
+
+
+def _gated(access: UOp) -> bool:
+  """Whether an INDEX has a gate of its own."""
+  return access.src[1].get_valid().op is not Ops.CONST
 
 
 def _vanishes(u: UOp, along: UOp) -> bool:

@@ -20,7 +20,6 @@ from .ir import S0, Code, Inst, Label, Mem, Reg, inst
 
 SCRATCH = {"v": 4, "s": 4}
 """Registers set aside per file when it spills: as many as one operation reads, and one for scalars in transit."""
-FULL = 1 << 30
 
 
 @dataclass

@@ -29,7 +29,8 @@ class Values:
   def check(self, u: UOp, dtype: DType) -> None:
     """Raise if registers cannot hold a dtype."""
     if dtype not in MEMORY_TYPE:
-      raise self.fail(u, f"{dtype} is not supported; cast to one of {', '.join(d.name for d in MEMORY_TYPE)}")
+      raise self.fail(u, f"{dtype} is not supported; make the tensor with another dtype, e.g. Tensor(data, dtype=dtypes.float32), "
+                      f"one of {', '.join(d.name for d in MEMORY_TYPE)}")
 
   def value(self, u: UOp) -> Val:
     """The value of a UOp.
