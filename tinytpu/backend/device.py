@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from ..asm.program import Program as Container
 from ..config import preset
 from ..machine import DEFAULT_LIMIT, Engine, open_engine
 from .dump import launched
+from .graph import TinyTPUGraph
 from .heap import Heap
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
 from .stats import Run, stats
@@ -67,6 +69,22 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     self._release = weakref.finalize(self, dev.release, self.address, len(code))
     self._release.atexit = False
 
+  def arguments(self, bufs: Sequence[HbmBuffer], global_size: Sequence[int], vals: Sequence[int | None]) -> list[int]:
+    """The argument registers' values of a launch.
+
+    Raises:
+      RuntimeError: a variable without a value; names it and the kernel.
+    """
+    values = dict(zip(self.names[len(self.names) - len(vals):], vals, strict=True))
+    args = [0] * (max((a.register for a in self.container.args), default=-1) + 1)
+    for a in self.container.args:
+      value = bufs[int(a.value)].address if a.kind is ArgKind.BUF else int(global_size[int(a.value)]) if a.kind is ArgKind.GRID \
+        else values[str(a.value)]
+      if value is None:
+        raise RuntimeError(f"kernel {self.name}: variable {a.value} has no value")
+      args[a.register] = value
+    return args
+
   def __call__(self, *bufs: HbmBuffer, global_size: tuple[int, ...] = (1, 1, 1), local_size: tuple[int, ...] | None = (1, 1, 1),
                vals: tuple[int | None, ...] = (), wait: bool = False, timeout: int | None = None, **_: object) -> float:
     """Launch and wait.
@@ -80,14 +98,7 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     Raises:
       RuntimeError: the program faulted; names kernel and fault.
     """
-    values = dict(zip(self.names[len(self.names) - len(vals):], vals, strict=True))
-    args = [0] * (max((a.register for a in self.container.args), default=-1) + 1)
-    for a in self.container.args:
-      value = bufs[int(a.value)].address if a.kind is ArgKind.BUF else int(global_size[int(a.value)]) if a.kind is ArgKind.GRID \
-        else values[str(a.value)]
-      if value is None:
-        raise RuntimeError(f"kernel {self.name}: variable {a.value} has no value")
-      args[a.register] = value
+    args = self.arguments(bufs, global_size, vals)
     limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
     with cpu_profile(self.name, self.dev.device, profile_key=self.profile_key):
       result = self.dev.engine.launch(self.address, args, limit=limit, invalidate=self.dev.take_stale())
@@ -110,7 +121,7 @@ class TinyTPUDevice(Compiled):
     self.heap = Heap(0, self.config.hbm_bytes)
     self._stale = False
     self._code_blocks: set[int] = set()
-    super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, arch=self.config.name)
+    super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, graph=TinyTPUGraph, arch=self.config.name)
 
   @cached_property
   def engine(self) -> Engine:
