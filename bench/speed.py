@@ -36,7 +36,7 @@ def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None]
     if run.fault:
       raise RuntimeError(f"{name} on {kind}: {run.fault}")
     results[name] = {"cycles": run.cycles, "per_second": round(run.cycles / seconds), "vpu": round(run.counters["slot_V"] / run.cycles, 4),
-                     "mxu": round(run.counters["mxu_steps"] * timing.MM_II / run.cycles, 4)}
+                     "mxu": round(run.counters["mxu_steps"] * timing.interval(config, "MM") / run.cycles, 4)}
   engine.close()
   return results
 

@@ -59,13 +59,13 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _machine() -> str:
-  rows = [(c.name, f"{c.sublanes} x {c.lanes}", f"{c.vmem_bytes // 1024} KiB", f"{c.hbm_bytes >> 20} MiB", c.line_bytes, c.hbm_latency)
-          for c in PRESETS.values()]
+  rows = [(c.name, f"{c.sublanes} x {c.lanes}", c.vector_lanes, c.beats, f"{c.vmem_bytes // 1024} KiB", f"{c.hbm_bytes >> 20} MiB",
+           c.line_bytes, c.hbm_latency) for c in PRESETS.values()]
   return (f"## Registers and memories\n\n{Config.VREGS} vector registers `v0`.. of one tile (sublanes x lanes 32-bit words, row-major), "
           f"{Config.SREGS} scalar registers `s0`.. of 32 bits (`s0` reads as zero; arguments arrive from `s{Config.ARG_BASE}` on), "
           f"{Config.PSUMS} PSUM buckets `p0`.. of one tile, "
           f"{Config.PREDICATES} predicates `q0`.. of one bit (0 at the start of a launch), a loop stack {Config.LOOP_DEPTH} deep.\n\n"
-          + _table(("preset", "tile", "VMEM", "HBM", "HBM line, bytes", "HBM latency, cycles"), rows))
+          + _table(("preset", "tile", "vector lanes", "beats", "VMEM", "HBM", "HBM line, bytes", "HBM latency, cycles"), rows))
 
 
 def _encoding() -> str:
@@ -123,8 +123,7 @@ def _text(op: Op) -> str:
 def _latency(op: Op) -> str:
   if not op.timing:
     return ""
-  cycles = getattr(timing, op.timing)
-  return {"LOAD": f"{cycles} + n", "HBM_ISSUE": f"{cycles} + n + HBM"}.get(op.timing, str(cycles))
+  return {"LOAD": "LOAD + n", "HBM_ISSUE": "HBM_ISSUE + n + HBM"}.get(op.timing, op.timing)
 
 
 def _memory_types() -> str:
@@ -144,8 +143,13 @@ def _commented(module: ModuleType, pattern: str) -> list[tuple[str, str]]:
 
 
 def _latencies() -> str:
-  rows = [(f"`{name}`", getattr(timing, name), comment) for name, comment in _commented(timing, r"^([A-Z][A-Z0-9_]*) = .*?# *(.*)$")]
-  return "## Latencies\n\nCycles until a result is readable, named as in timing.md.\n\n" + _table(("name", "cycles", "of"), rows)
+  def cycles(name: str, c: Config) -> str:
+    busy = timing.interval(c, name)
+    return f"{timing.latency(c, name)}" + (f" / {busy}" if busy > 1 else "")
+
+  rows = [(f"`{name}`", *(cycles(name, c) for c in PRESETS.values()), t.doc) for name, t in timing.CLASSES.items()]
+  return ("## Latencies\n\nCycles until a result is readable, by preset, named as in timing.md; after a stroke the cycles after which the "
+          "unit takes another operation, where that is not the next.\n\n" + _table(("name", *PRESETS, "of"), rows))
 
 
 def _faults() -> str:

@@ -9,10 +9,12 @@ from tests.iss.support import CONFIG, DATA, SREG, W
 from tinytpu.config import Config
 from tinytpu.isa import encoding as enc
 from tinytpu.isa.instruction import Label, Raw, encode, ins
-from tinytpu.isa.timing import DIV, HBM_ISSUE, LOAD, MM, SMUL
+from tinytpu.isa.timing import HBM_ISSUE, LOAD, SMUL, latency
 
 LATENCY = CONFIG.hbm_latency
 HALT = [ins("halt")]
+
+DIV, MM = (latency(CONFIG, name) for name in ("DIV", "MM"))
 
 
 def taken(iss, groups: list, args=()) -> bool:

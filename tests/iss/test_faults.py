@@ -10,10 +10,12 @@ from tinytpu.isa import encoding as enc
 from tinytpu.isa.faults import Fault, FaultRecord
 from tinytpu.isa.instruction import Label, Raw, encode, ins
 from tinytpu.isa.table import BY_CODE, OPS
-from tinytpu.isa.timing import DIV, refill
+from tinytpu.isa.timing import latency, refill
 
 VMEM, HBM = CONFIG.vmem_bytes, CONFIG.hbm_bytes
 NOP, HALT = [ins("nop")], [ins("halt")]
+
+DIV = latency(CONFIG, "DIV")
 
 
 def record(iss, groups, args=(), **options) -> FaultRecord | None:

@@ -10,34 +10,15 @@ import pytest
 from tests.iss.support import CONFIG, DATA, SREG, VREG, Machine, W
 from tinytpu.isa.counters import COUNTERS
 from tinytpu.isa.instruction import Instr, Label, ins
-from tinytpu.isa.timing import (
-  ALU,
-  DIV,
-  FLOAT,
-  HBM_ISSUE,
-  IMUL,
-  LOAD,
-  MM,
-  MM16,
-  MM16_II,
-  MM_II,
-  PPOP,
-  SCALAR,
-  SMUL,
-  TRANS,
-  TRANS_II,
-  X2S,
-  XFRED,
-  XFREDT,
-  XLU,
-  XRED,
-  XREDT,
-  refill,
-)
+from tinytpu.isa.timing import HBM_ISSUE, LOAD, SCALAR, SMUL, interval, latency, refill
 
 LATENCY = CONFIG.hbm_latency
 LINE = CONFIG.line_bytes
 REFILL = refill(CONFIG)
+ALU, IMUL, FLOAT, DIV, TRANS = (latency(CONFIG, name) for name in ("ALU", "IMUL", "FLOAT", "DIV", "TRANS"))
+XLU, X2S, XRED, XREDT, XFRED, XFREDT = (latency(CONFIG, name) for name in ("XLU", "X2S", "XRED", "XREDT", "XFRED", "XFREDT"))
+PPOP, MM, MM16 = (latency(CONFIG, name) for name in ("PPOP", "MM", "MM16"))
+TRANS_II, MM_II, MM16_II = (interval(CONFIG, name) for name in ("TRANS", "MM", "MM16"))
 
 
 def timed(machine: Machine, groups: list[list[Instr]], args=(), cold: bool = False) -> tuple[list[int], int]:

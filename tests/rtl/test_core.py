@@ -16,6 +16,7 @@ from tinytpu.machine import RunResult
 from tinytpu.machine.rtl import RtlEngine
 
 CONFIG = preset("4x4")
+CYCLES = {name: timing.latency(CONFIG, name) for name in timing.CLASSES}
 W, LINE = CONFIG.width, CONFIG.line_bytes
 PROGRAM, DATA = 1 << 16, 1 << 20
 COLD, WARM = 1 + timing.refill(CONFIG), 1   # cycle in which the entry group of a launch is present
@@ -105,7 +106,7 @@ def test_loop_stack_faults(engine):
   over = run(engine, [*loops, [ins("loop", a=1, target="end")], Label("end"), HALT], [1])
   # The operand is outstanding: the fault does not wait for it, nor does the count matter; the end of the launch does wait.
   assert fault(over) == (Fault.LOOP_OVERFLOW, depth + 1, COLD + depth + 1, 0)
-  assert over.cycles == COLD + timing.DIV
+  assert over.cycles == COLD + CYCLES["DIV"]
   assert fault(run(engine, [[ins("nop")], [ins("lend")]])) == (Fault.LOOP_UNDERFLOW, 1, COLD + 1, 0)
   assert run(engine, [*loops, Label("end"), HALT], [1]).fault is None  # loops left open are forgotten
   assert fault(run(engine, [[ins("lend")]]))[0] == Fault.LOOP_UNDERFLOW
@@ -146,18 +147,18 @@ LATENCY = {  # one operation of each latency that writes v1 (or s1), and a group
 @pytest.mark.parametrize("name", LATENCY)
 def test_latency_seen_by_a_reader(engine, name):
   producer, reader = LATENCY[name]
-  assert gap(engine, [producer], [reader]) == getattr(timing, name)
+  assert gap(engine, [producer], [reader]) == CYCLES[name]
 
 
 @pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP"])
 def test_latency_seen_by_a_writer(engine, name):
-  assert gap(engine, [LATENCY[name][0]], [ins("xtr", d=1, a=9)]) == getattr(timing, name)
+  assert gap(engine, [LATENCY[name][0]], [ins("xtr", d=1, a=9)]) == CYCLES[name]
 
 
 @pytest.mark.parametrize(("op", "name"), [("sadd", "SCALAR"), ("smul", "SMUL"), ("sdiv", "DIV")])
 def test_scalar_latency(engine, op, name):
   run(engine, [[ins(op, d=1, a=2, imm=3)], [ins("sadd", d=1, a=1, imm=0)], [ins("scyc", d=61)], HALT])
-  assert engine.state()["sregs"][61] == COLD + getattr(timing, name) + 1
+  assert engine.state()["sregs"][61] == COLD + CYCLES[name] + 1
 
 
 def test_shared_write_port(engine):
@@ -171,31 +172,31 @@ def test_shared_write_port(engine):
 
 def test_dividers(engine):
   divide = [ins("vdiv", d=1, a=9, imm=3)]
-  assert gap(engine, divide, [ins("vfdiv", d=2, a=9, imm=3)]) == timing.DIV
+  assert gap(engine, divide, [ins("vfdiv", d=2, a=9, imm=3)]) == CYCLES["DIV"]
   assert gap(engine, divide, [ins("vfadd", d=2, a=9, imm=3)]) == 1
   run(engine, [[ins("sdiv", d=1, a=9, imm=3)], [ins("srem", d=2, a=9, imm=3)], [ins("scyc", d=3)], HALT])
-  assert engine.state()["sregs"][3] == COLD + timing.DIV + 1
+  assert engine.state()["sregs"][3] == COLD + CYCLES["DIV"] + 1
 
 
 def test_transcendental_pipelines(engine):
   operation = [ins("vfexp2", d=1, a=9)]
-  assert gap(engine, operation, [ins("vfcos", d=2, a=9)]) == timing.TRANS_II
-  assert gap(engine, operation, [ins("vfcos", d=2, a=9)], [ins("vflog2", d=3, a=9)]) == 2 * timing.TRANS_II
+  assert gap(engine, operation, [ins("vfcos", d=2, a=9)]) == timing.interval(CONFIG, "TRANS")
+  assert gap(engine, operation, [ins("vfcos", d=2, a=9)], [ins("vflog2", d=3, a=9)]) == 2 * timing.interval(CONFIG, "TRANS")
   assert gap(engine, operation, [ins("vfadd", d=2, a=9, imm=3)]) == 1
-  waiting = [[ins("nop")]] * (timing.TRANS - timing.FLOAT - 1)
-  assert gap(engine, operation, *waiting, [ins("vfadd", d=2, a=9, imm=3)]) == timing.TRANS - timing.FLOAT + 1
+  waiting = [[ins("nop")]] * (CYCLES["TRANS"] - CYCLES["FLOAT"] - 1)
+  assert gap(engine, operation, *waiting, [ins("vfadd", d=2, a=9, imm=3)]) == CYCLES["TRANS"] - CYCLES["FLOAT"] + 1
 
 
 def test_matrix_unit(engine):
   step, other = [ins("mmi", d=5, a=1, b=2)], [ins("mmiz", d=6, a=1, b=2)]
-  assert gap(engine, step, step) == timing.MM_II
-  assert gap(engine, step, other, step) == 2 * timing.MM_II
+  assert gap(engine, step, step) == timing.interval(CONFIG, "MM")
+  assert gap(engine, step, other, step) == 2 * timing.interval(CONFIG, "MM")
   assert gap(engine, step, [ins("ppop", d=1, a=6)]) == 1
-  assert gap(engine, step, [ins("ppush", d=5, a=1)]) == timing.MM
-  assert gap(engine, [ins("ppush", d=5, a=1)], [ins("ppop", d=1, a=5)]) == timing.ALU
+  assert gap(engine, step, [ins("ppush", d=5, a=1)]) == CYCLES["MM"]
+  assert gap(engine, [ins("ppush", d=5, a=1)], [ins("ppop", d=1, a=5)]) == CYCLES["ALU"]
   assert gap(engine, [ins("ppush", d=5, a=1)], step) == 1
   high = Raw(encode(ins("ppop", d=9, a=5)) | enc.A.put(16))
-  assert gap(engine, step, [high]) == timing.MM  # the low four bits of a bucket number count
+  assert gap(engine, step, [high]) == CYCLES["MM"]  # the low four bits of a bucket number count
 
 
 def test_zero_register(engine):
@@ -224,8 +225,8 @@ def test_swap(engine):
 
 
 def test_end_waits_for_everything(engine):
-  assert run(engine, [[ins("vdiv", d=1, a=2, imm=3), ins("halt")]]).cycles == COLD + timing.DIV
-  assert run(engine, [[ins("mmfz", d=1, a=2, b=3), ins("halt")]]).cycles == COLD + timing.MM
+  assert run(engine, [[ins("vdiv", d=1, a=2, imm=3), ins("halt")]]).cycles == COLD + CYCLES["DIV"]
+  assert run(engine, [[ins("mmfz", d=1, a=2, b=3), ins("halt")]]).cycles == COLD + CYCLES["MM"]
   assert run(engine, [[ins("vld", d=1, a=0), ins("halt")]]).cycles == COLD + timing.LOAD + 1
   assert run(engine, [[ins("vst", d=1, a=0), ins("halt")]]).cycles == COLD + 2
   assert run(engine, [[ins("hld", d=1, a=0), ins("halt")]]).cycles == COLD + timing.HBM_ISSUE + 1 + CONFIG.hbm_latency
@@ -247,7 +248,7 @@ def test_memory_path(engine):
   result = run(engine, groups, [DATA, 256, LINE, 1, DATA + LINE, DATA + 2 * LINE])
   assert result.fault is None
   arrived = COLD + 2 + 1 + CONFIG.hbm_latency + 1
-  sent = arrived + 1 + timing.LOAD + 1 + timing.ALU + 1
+  sent = arrived + 1 + timing.LOAD + 1 + CYCLES["ALU"] + 1
   stored = sent + 1
   state = engine.state()
   assert state["sregs"][1:4].tolist() == [arrived, stored + 3, max(stored + 4, sent + 2 + 1 + 2)]
@@ -306,7 +307,7 @@ def test_memory_fault_stops_the_next_group(engine):
   state = engine.state()
   assert state["sregs"][1] == 1 and (state["vregs"][1] == 77).all() and (state["vregs"][2] == 5).all()
   assert result.cycles == COLD + 2 and result.counters["groups"] == 1
-  assert run(engine, [[ins("vadd", d=1, a=1, imm=0)], HALT]).cycles == COLD + timing.ALU  # v1 is not outstanding
+  assert run(engine, [[ins("vadd", d=1, a=1, imm=0)], HALT]).cycles == COLD + CYCLES["ALU"]  # v1 is not outstanding
 
 
 @pytest.mark.parametrize(("op", "args", "expected"), [

@@ -13,7 +13,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 CONFIG = preset("4x4")
 S, W = CONFIG.sublanes, CONFIG.width
 NAN = np.uint32(0x7FC00000)
-LATENCY = {op.name: (op.timing, getattr(timing, op.timing)) for op in OPS.values() if op.timing in timing.REDUCTIONS}
+LATENCY = {op.name: (op.timing, timing.latency(CONFIG, op.timing)) for op in OPS.values() if op.timing in timing.REDUCTIONS}
 
 
 def floats(word: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ def run(unit: UnitSim, names: list[str], tiles: np.ndarray, cycles: np.ndarray) 
 
 def schedule(names: list[str], gaps: np.ndarray) -> np.ndarray:
   """Issue cycles, each as early as the one before allows, plus a gap."""
-  free = np.cumsum([timing.INTERVALS[LATENCY[name][0]] for name in names] + gaps)
+  free = np.cumsum([timing.interval(CONFIG, LATENCY[name][0]) for name in names] + gaps)
   return np.r_[0, free[:-1]]
 
 
@@ -121,9 +121,9 @@ def test_mix(unit, operands):
 
 @pytest.mark.parametrize("name", timing.REDUCTIONS)
 def test_refuses_another_timing(monkeypatch, name):
-  built = getattr(timing, name)
-  monkeypatch.setattr(timing, name, built + 1)
-  with pytest.raises(ValueError, match=f"isa.timing.{name} is {built + 1}, but .* take {built} cycles"):
+  built, cycles = timing.CLASSES[name], timing.latency(CONFIG, name)
+  monkeypatch.setitem(timing.CLASSES, name, built._replace(latency=lambda c: cycles + 1))
+  with pytest.raises(ValueError, match=f"the latency {name} is {cycles + 1}, but .* take {cycles} cycles"):
     check_timing(CONFIG)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinytpu.config import Config
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
 from tinytpu.rtl.scalar import ScalarUnit
@@ -61,13 +62,13 @@ def test_table_is_covered():
   assert {op.name for op in OPS.values() if op.slot == "S"} == {*REFERENCE, "scyc", "sldx", "sldep"}
 
 
-@pytest.mark.parametrize("name", [name for name in REFERENCE if OPS[name].timing != "DIV"])
+@pytest.mark.parametrize("name", [name for name in REFERENCE if OPS[name].timing != "SDIV"])
 def test_every_cycle(unit, name):
   """Back to back; the result leaves latency - 1 cycles later, on the port of its latency."""
   a, b = operands(500, 1)
   c = a[::-1].copy()
   n, d = len(a), (np.arange(len(a)) % 64).astype(np.uint32)
-  late = getattr(timing, OPS[name].timing) - 1
+  late = timing.latency(Config(), OPS[name].timing) - 1
   port = "slow" if late else "fast"
 
   def pad(x: np.ndarray) -> np.ndarray:
@@ -82,18 +83,18 @@ def test_every_cycle(unit, name):
   assert not out["fast__valid" if late else "slow__valid"].any()
 
 
-@pytest.mark.parametrize("name", [name for name in REFERENCE if OPS[name].timing == "DIV"])
+@pytest.mark.parametrize("name", [name for name in REFERENCE if OPS[name].timing == "SDIV"])
 def test_division(unit, name):
   """One after the other, as often as the contract allows, with other operations' operands on the bus in between."""
   a, b = operands(60, 2)
-  n = len(a) * timing.DIV
+  n = len(a) * timing.SDIV
   rng = np.random.default_rng(3)
   bus = {f"issue__{f}": rng.integers(0, 1 << 32, n + 1, dtype=np.uint32) for f in "ab"}
   start, code, d = np.zeros(n + 1, np.uint32), np.full(n + 1, OPS["sadd"].code), rng.integers(0, 64, n + 1, dtype=np.uint32)
-  begins = np.arange(len(a)) * timing.DIV
+  begins = np.arange(len(a)) * timing.SDIV
   start[begins], code[begins], bus["issue__a"][begins], bus["issue__b"][begins] = 1, OPS[name].code, a, b
   out = unit.run(bus | {"issue__start": start, "issue__code": code, "issue__d": d, "issue__c": 0})
-  due = begins + timing.DIV - 1
+  due = begins + timing.SDIV - 1
   assert np.flatnonzero(out["slow__valid"]).tolist() == due.tolist()
   assert out["slow__data"][due].tolist() == [REFERENCE[name](int(x), int(y), 0) & MASK for x, y in zip(a, b, strict=True)]
   np.testing.assert_array_equal(out["slow__reg"][due], d[begins])
@@ -101,9 +102,9 @@ def test_division(unit, name):
 
 def test_cycle_counter_and_multiplies_beside_a_division(unit):
   """A division under way does not disturb products, nor they it; scyc returns the cycle input."""
-  n = timing.DIV + 1
+  n = timing.SDIV + 1
   names = ["sdiv"] + ["smul" if t % 2 else "scyc" for t in range(1, n)]
-  names[timing.DIV - timing.SMUL] = "scyc"  # a product then would fall due with the quotient
+  names[timing.SDIV - timing.SMUL] = "scyc"  # a product then would fall due with the quotient
   a, b = np.arange(100, 100 + n, dtype=np.uint32), np.full(n, 7, np.uint32)
   cycle = np.arange(5000, 5000 + n, dtype=np.uint32)
   out = unit.run({"issue__start": 1, "issue__code": np.array([OPS[x].code for x in names]), "issue__d": np.arange(n), "issue__a": a,
@@ -111,8 +112,8 @@ def test_cycle_counter_and_multiplies_beside_a_division(unit):
   for t, name in enumerate(names):
     if name == "scyc":
       assert out["fast__valid"][t] and out["fast__data"][t] == cycle[t] and out["fast__reg"][t] == t
-    elif t + getattr(timing, OPS[name].timing) - 1 < n:
-      due = t + getattr(timing, OPS[name].timing) - 1
+    elif t + timing.latency(Config(), OPS[name].timing) - 1 < n:
+      due = t + timing.latency(Config(), OPS[name].timing) - 1
       assert out["slow__valid"][due] and out["slow__reg"][due] == t
       assert out["slow__data"][due] == (100 // 7 if name == "sdiv" else (100 + t) * 7)
 

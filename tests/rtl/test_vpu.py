@@ -17,6 +17,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 from tinytpu.rtl.vpu import VECTOR_CLOCKS, VectorUnit, check_timing
 
 CONFIG = preset("4x4")
+CYCLES = {name: timing.latency(CONFIG, name) for name in timing.CLASSES}
 W = CONFIG.width
 NAN = np.uint32(0x7FC00000)
 
@@ -141,19 +142,19 @@ def test_table_is_covered():
   assert set(REFERENCE) == {op.name for op in OPS.values() if op.slot == "V"}
 
 
-INTERVALS = {"DIV": timing.DIV, "TRANS": timing.TRANS_II}
+INTERVALS = {"DIV": CYCLES["DIV"], "TRANS": timing.interval(CONFIG, "TRANS")}
 """Least distance of operations, by timing class; 1 for others."""
 
 
 def latency(name: str) -> int:
-  return getattr(timing, OPS[name].timing)
+  return timing.latency(CONFIG, OPS[name].timing)
 
 
 def run(unit: UnitSim, schedule: list[tuple[int, str]], d: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
   """Issue operation n of `schedule` (cycle, name) with row n of the operands; check the result port in every cycle."""
   cycles = np.array([t for t, _ in schedule])
   names = np.array([name for _, name in schedule])
-  n = cycles[-1] + timing.DIV
+  n = cycles[-1] + CYCLES["DIV"]
   inputs = {}
   for field, values in {"start": 1, "code": [OPS[name].code for name in names], "d": d, "a": a, "b": b, "c": c}.items():
     full = np.zeros((n, *np.shape(values)[1:]), np.uint32) if field == "start" else np.full((n, *np.shape(values)[1:]), 0x55, np.uint32)
@@ -223,9 +224,9 @@ def test_mix(request, operands, clocks, gaps):
 
 @pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "TRANS"])
 def test_refuses_another_timing(monkeypatch, name):
-  built = getattr(timing, name)
-  monkeypatch.setattr(timing, name, built + 1)
-  with pytest.raises(ValueError, match=f"isa.timing.{name} is {built + 1}, but the vector unit takes {built} cycles"):
+  built = CYCLES[name]
+  monkeypatch.setitem(timing.CLASSES, name, timing.CLASSES[name]._replace(latency=lambda c: built + 1))
+  with pytest.raises(ValueError, match=f"the latency {name} is {built + 1}, but the vector unit takes {built} cycles"):
     check_timing(CONFIG)
 
 

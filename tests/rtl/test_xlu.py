@@ -11,6 +11,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 from tinytpu.rtl.xlu import CrossUnit
 
 CONFIG = preset("4x4")
+CYCLES = {name: timing.latency(CONFIG, name) for name in timing.CLASSES}
 S, W = CONFIG.sublanes, CONFIG.width
 
 TILE = {
@@ -44,10 +45,10 @@ def test_table_is_covered():
 def run(unit: UnitSim, names: list[str], d: np.ndarray, a: np.ndarray, b: np.ndarray, k: np.ndarray, start: np.ndarray) -> None:
   """Issue names[t] in cycle t where start[t], and compare both result ports in every cycle with what is due."""
   codes = [OPS[name].code for name in names]
-  n, drain = len(names), timing.X2S
+  n, drain = len(names), CYCLES["X2S"]
   fields = {"start": start, "code": np.array(codes), "d": d, "a": a, "b": b, "k": k}
   out = unit.run({f"issue__{f}": np.concatenate([v, np.zeros((drain, *v.shape[1:]), np.uint32)]) for f, v in fields.items()})
-  for port, table, latency in (("result", TILE, timing.XLU), ("scalar", SCALAR, timing.X2S)):
+  for port, table, latency in (("result", TILE, CYCLES["XLU"]), ("scalar", SCALAR, CYCLES["X2S"])):
     due = {t + latency - 1: t for t in range(n) if start[t] and names[t] in table}
     assert sorted(due) == np.flatnonzero(out[f"{port}__valid"]).tolist()
     for cycle, t in due.items():

@@ -8,6 +8,7 @@ The last pass loads its own operands once more instead of reading past the end.
 """
 from __future__ import annotations
 
+from ..config import Config
 from ..isa import timing
 from .ir import S0, Inst, Loop, Mem, Reg, inst
 
@@ -19,16 +20,16 @@ MIN_CYCLES = 96
 """Matrix unit cycles that a pass should take, to cover the loads of the next."""
 
 
-def pipeline(items: list[Inst | Loop]) -> list[Inst | Loop]:
+def pipeline(items: list[Inst | Loop], config: Config) -> list[Inst | Loop]:
   """A block with its innermost matrix loops pipelined."""
   out: list[Inst | Loop] = []
   for item in items:
     if isinstance(item, Loop):
       if _candidate(item):
-        before, after = _unroll(item)
+        before, after = _unroll(item, config)
         out += [*before, *_split(item), *([item] if _passes(item) else []), *after]
         continue
-      item.body = pipeline(item.body)
+      item.body = pipeline(item.body, config)
     out.append(item)
   return out
 
@@ -51,13 +52,13 @@ def _body(loop: Loop) -> list[Inst]:
   return [x for x in loop.body if isinstance(x, Inst)]
 
 
-def _unroll(loop: Loop) -> tuple[list[Inst], list[Inst]]:
+def _unroll(loop: Loop, config: Config) -> tuple[list[Inst], list[Inst]]:
   """Unroll a loop in place if its passes are short and carry nothing over but buckets; returns what goes before and after it. What
   goes after it are the passes that the unrolled ones leave over; if that is all, the loop is left with no passes."""
   body, passes = _body(loop), _passes(loop)
   assert passes is not None and loop.counter is not None
   loads = sum(x.mem is not None for x in body)
-  busy = sum(timing.INTERVALS[x.op.timing] for x in body if x.op.timing in timing.STEPS)
+  busy = sum(timing.interval(config, x.op.timing) for x in body if x.op.timing in timing.STEPS)
   amount = min(-(-MIN_CYCLES // busy), MAX_LOADS // loads)
   if passes * loads <= MAX_STRAIGHT:
     amount = passes + 1

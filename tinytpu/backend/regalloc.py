@@ -124,7 +124,7 @@ class _Spiller:
     self.config, self.kernel, self.spilled, self.scratch = config, kernel, spilled, scratch
     self.out: list[Inst | Label] = []
     self.slots: dict[Reg, int] = {}
-    self.limit = spill_bytes(config) // config.line_bytes
+    self.limit = spill_bytes(config) // config.tile_bytes
     self.taken: dict[Reg, Reg] = {}
     self.spare: dict[str, list[Reg]] = {}
 

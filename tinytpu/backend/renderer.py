@@ -76,7 +76,7 @@ class TinyTPURenderer(Renderer):
       dump.uops(uops)
       program = lowering.run()
       dump.block("1-lowered.txt", program.items)
-      items = pipeline(program.items)
+      items = pipeline(program.items, self.config)
       dump.block("2-pipelined.txt", items)
       code = allocate(flatten(items, Config.LOOP_DEPTH), self.config, program.kernel, len(program.args))
       dump.code("3-allocated.txt", code)

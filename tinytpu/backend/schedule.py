@@ -29,7 +29,7 @@ class _Node:
 
 def latency(item: Inst, config: Config) -> int:
   """Cycles from issue to a readable result; 0 without one."""
-  cycles = int(getattr(timing, item.op.timing)) if item.op.timing else 0
+  cycles = timing.latency(config, item.op.timing) if item.op.timing else 0
   if item.op.timing == "HBM_ISSUE":
     return cycles + item.lines + config.hbm_latency
   return cycles + item.lines if item.op.timing == "LOAD" else cycles
@@ -91,7 +91,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
   for n in nodes:
     if not n.waits:
       heapq.heappush(future, (0, -n.height, n.index))
-  cycle, free = 0, dict.fromkeys(("h", "v", *timing.INTERVALS), 0)
+  cycle, free = 0, dict.fromkeys(("h", "v", *timing.UNITS), 0)
   ready: list[tuple[int, int]] = []
   while future or ready:
     while future and future[0][0] <= cycle:
@@ -115,7 +115,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       if target is not None:
         written.add(target)
       if unit:
-        free[unit] = cycle + timing.INTERVALS.get(item.op.timing, item.lines)
+        free[unit] = cycle + (item.lines if item.mem is not None else timing.interval(config, item.op.timing))
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -138,9 +138,7 @@ def _unit(item: Inst) -> str:
   """The unit that an operation keeps busy for more than a cycle."""
   if item.mem is not None:
     return item.op.name[0]
-  if item.op.timing in timing.STEPS:
-    return timing.STEPS[0]
-  return item.op.timing if item.op.slot in "VX" and item.op.timing in timing.INTERVALS else ""
+  return next((unit for unit, classes in timing.UNITS.items() if item.op.timing in classes), "")
 
 
 def schedule(code: Code, config: Config) -> list[Group | Label]:

@@ -98,7 +98,7 @@ def _report(console: Console, config: Config, kind: str, run: Inference, expecte
     "agreement with numpy": f"{len(labels) - differing} of {len(labels)} classes equal; largest relative logit difference {difference:.1e}",
     "cycles": f"{run.cycles:,} ({run.cycles / config.clock_hz * 1e6:,.0f} µs at {config.clock_hz / 1e9:g} GHz), "
               f"{run.cycles / len(labels):,.0f} a digit",
-    "matrix unit": f"{steps * timing.MM_II / run.cycles:.1%} busy, {steps:,} matrix steps",
+    "matrix unit": f"{steps * timing.interval(config, 'MM') / run.cycles:.1%} busy, {steps:,} matrix steps",
     "vector unit": f"{vector / run.cycles:.1%} busy, {vector:,} operations",
     "kernels": ", ".join(f"{k.name} ({k.cycles:,} cycles)" for k in run.kernels),
     "host fallbacks": str(run.fallbacks),

@@ -35,7 +35,7 @@ class Op:
   Attributes:
     name: mnemonic. code: 8-bit operation code. slot: engine slot, a key of `SLOTS`.
     operands: operand kinds in the order of the assembly text.
-    timing: name of a constant of `isa.timing` (result latency), or "" where no register is written.
+    timing: its class in `isa.timing` (result latency), or "" where no register is written.
     doc: semantics in words; a, b, c are the operands, i the sublane, j the lane.
     ref: per-lane (or scalar) reference function on 32-bit words, of the operands that the slot's
       datapath takes (a, b, c in that order, as many as it has parameters); None for memory, control
@@ -131,7 +131,7 @@ _DIVS = (("div", "a / b, rounded toward zero; x / 0 = -1", sem.div), ("rem", "re
          ("divu", "a / b, unsigned; x / 0 = 2^32 - 1", sem.divu), ("remu", "remainder of divu; x rem 0 = x", sem.remu),
          ("fldiv", "a / b, rounded down; x / 0 = -1", sem.fldiv), ("flmod", "modulo of fldiv, sign of b; x mod 0 = x", sem.flmod))
 for _i, (_n, _d, _f) in enumerate(_DIVS):
-  _op("s" + _n, 0x38 + _i, "S", "sd sa k", "DIV", _d, _f)
+  _op("s" + _n, 0x38 + _i, "S", "sd sa k", "SDIV", _d, _f)
 
 # -- vector ALU, integer ------------------------------------------------------------------------------
 for _i, (_n, _d, _f) in enumerate((
@@ -261,7 +261,7 @@ _op("ppopr", 0xDB, "X", "vd pa k", "PPOP", "d[i][j] = bucket a[k mod sublanes][j
 _op("ppopz", 0xDC, "X", "vd pa", "PPOP", "d = bucket a, which becomes zero")
 _op("pclr", 0xDD, "X", "pd", "PCLR", "bucket d = 0")
 _op("pclra", 0xDE, "X", "", "", "every bucket = 0")
-_op("ppush", 0xD9, "X", "pd va", "ALU", "bucket d = a")
+_op("ppush", 0xD9, "X", "pd va", "PPUSH", "bucket d = a")
 
 # -- memory -------------------------------------------------------------------------------------------
 _ADDR = {
@@ -333,7 +333,7 @@ def check_table(rows: list[Op] | None = None) -> None:
       raise ValueError(f"{op.name}: unknown slot {op.slot!r}")
     if unknown := [k for k in op.operands if k not in _KIND_ACCESS]:
       raise ValueError(f"{op.name}: unknown operand kind {unknown[0]!r}")
-    if op.timing and not isinstance(getattr(timing, op.timing, None), int):
+    if op.timing and op.timing not in timing.CLASSES:
       raise ValueError(f"{op.name}: unknown timing {op.timing!r}")
     if bool(writes(op)) != bool(op.timing):
       raise ValueError(f"{op.name}: a result needs a latency, and no result none")

@@ -34,7 +34,8 @@ VDIV, PSUM, VMEM, V0, P0 = lay.VDIV, lay.PSUM, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
   lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
-LAT, FORM, UNIT, BUSY, INTERVAL, SWAP, INDEX, FLEX = lay.LAT, lay.FORM, lay.UNIT, lay.BUSY, lay.INTERVAL, lay.SWAP, lay.INDEX, lay.FLEX
+FORM, UNIT, BUSY, SWAP, INDEX, FLEX, LATENCY, INTERVAL = (
+  lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX, lay.LATENCY, lay.INTERVAL)
 STEP, FORMAT, CLEAR, HELD, REDUCTION, ALONG = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD, lay.REDUCTION, lay.ALONG
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
@@ -102,7 +103,7 @@ def fault(ctl, cause, pc, cycle, info):
 
 
 @jit
-def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta,
+def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, cycles,
         loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
@@ -127,7 +128,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       return      # the group after a faulting one was looked up, and no more
     g = index * block_words + ((byte // WORD_BYTES) & (block_words - 1))
     if meta[g, STATE] == 0:
-      decode(text, slots, deps, meta, g, pc)
+      decode(text, slots, deps, meta, cycles, g, pc)
     if present >= ctl[LIMIT]:
       fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
       return
@@ -153,7 +154,9 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       vport = ctl[VPORT] >> ahead if ahead < 63 else 0
       sport = ctl[SPORT] >> ahead if ahead < 63 else 0
       xport = ctl[XPORT] >> ahead if ahead < 63 else 0
-      while ((vlat != 0 and (vport >> vlat) & 1) or (slat != 0 and (sport >> slat) & 1) or (xlat != 0 and (xport >> xlat) & 1)):
+      divided = ready[VDIV]  # when a vector division's result is due
+      while ((vlat != 0 and ((vport >> vlat) & 1 or t + vlat == divided)) or (slat != 0 and (sport >> slat) & 1)
+             or (xlat != 0 and (xport >> xlat) & 1)):
         vport, sport, xport, t = vport >> 1, sport >> 1, xport >> 1, t + 1
       if vlat != 0:
         vport |= 1 << vlat
@@ -188,11 +191,13 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_x != 0:
       counts[N_SLOT_C + X] += 1
       code, d, a, b = (word_x >> _CODE) & CODE_MASK, (word_x >> _D) & REG, (word_x >> _A) & REG, (word_x >> _B) & REG
-      done = t + LAT[code]
+      done = t + cycles[LATENCY, code]
+      if cycles[INTERVAL, code] > 1:
+        ready[BUSY[code]] = t + cycles[INTERVAL, code]
       if STEP[code] != 0:
         d &= BUCKET
         matrix_step(R, F, B, FORMAT[code], d, a, HELD_ROW if HELD[code] != 0 else b, side, CLEAR[code] != 0)
-        ready[BUSY[code]], ready[P0 + d], ready[PSUM] = t + INTERVAL[code], done, max(ready[PSUM], done)
+        ready[P0 + d], ready[PSUM] = done, max(ready[PSUM], done)
         counts[N_MXU] += 1
         tail = max(tail, done)
       elif code == MMLD:
@@ -213,7 +218,6 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
         value_x, scalar_x = to_scalar(R, code, a, flexible(word_x, sregs), width), d
       elif REDUCTION[code] >= 0:
         reduction(R, REDUCTION[code], ALONG[code], a, width, side)
-        ready[BUSY[code]] = t + INTERVAL[code]
         row_x = d
       else:
         cross(R, code, a, b, flexible(word_x, sregs) if code != XPERM else 0, width, side)
@@ -263,28 +267,28 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     # -- write back ---------------------------------------------------------------------------------------
     if word_s != 0:
       code, d = (word_s >> _CODE) & CODE_MASK, (word_s >> _D) & REG
-      if BUSY[code] >= 0:
-        ready[BUSY[code]] = t + INTERVAL[code]
+      if cycles[INTERVAL, code] > 1:
+        ready[BUSY[code]] = t + cycles[INTERVAL, code]
       if d != 0:
         sregs[d] = value_s
-        ready[d] = t + LAT[code]
-        tail = max(tail, t + LAT[code])
+        ready[d] = t + cycles[LATENCY, code]
+        tail = max(tail, t + cycles[LATENCY, code])
     if scalar_x != 0:
-      done = t + LAT[(word_x >> _CODE) & CODE_MASK]
+      done = t + cycles[LATENCY, (word_x >> _CODE) & CODE_MASK]
       sregs[scalar_x] = value_x
       ready[scalar_x] = done
       tail = max(tail, done)
     if word_v != 0:
       code, d = (word_v >> _CODE) & CODE_MASK, (word_v >> _D) & REG
-      if BUSY[code] >= 0:
-        ready[BUSY[code]] = t + INTERVAL[code]
+      if cycles[INTERVAL, code] > 1:
+        ready[BUSY[code]] = t + cycles[INTERVAL, code]
         if BUSY[code] == VDIV:
           counts[N_DIV] += 1
       copy_row(R, d, V_ROW, blocks)
-      ready[V0 + d] = t + LAT[code]
-      tail = max(tail, t + LAT[code])
+      ready[V0 + d] = t + cycles[LATENCY, code]
+      tail = max(tail, t + cycles[LATENCY, code])
     if row_x >= 0:
-      done = t + LAT[(word_x >> _CODE) & CODE_MASK]
+      done = t + cycles[LATENCY, (word_x >> _CODE) & CODE_MASK]
       copy_row(R, row_x, X_ROW, blocks)
       ready[V0 + row_x] = done
       tail = max(tail, done)

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ..config import Config
+from ..config import Config, ConfigError
 from ..isa import encoding as enc
 from ..isa import table, timing
 from ..isa.counters import COUNTERS
@@ -27,15 +27,24 @@ ROWS = WIDE_B + 2
 # -- the ready array: cycle from which a register or unit is available --------------------------------
 FILE_BASE = {"s": 0, "v": Config.SREGS, "p": Config.SREGS + Config.VREGS}
 V0, P0 = FILE_BASE["v"], FILE_BASE["p"]
-SDIV, VDIV, VTRANS, MXU, REDUCE, PSUM, VMEM, HBM = range(P0 + Config.PSUMS, P0 + Config.PSUMS + 8)
+UNIT_BASE = P0 + Config.PSUMS
+UNITS = {name: UNIT_BASE + i for i, name in enumerate(timing.UNITS)}
+VDIV = UNITS["vector_divider"]
+PSUM, VMEM, HBM = range(UNIT_BASE + len(UNITS), UNIT_BASE + len(UNITS) + 3)
 READY = HBM + 1
 MAX_DEPS = 32
 """Most entries of the ready array that one group can wait for, rounded up."""
+MOST_LATENCY = 60
+"""Cycles ahead for which a bit of a reservation stands, at most."""
 
 # -- the DMA array: one row per direction, inbound first; entries before these say when the last DMA_QUEUE transfers finish ----
 DMA_NEXT = timing.DMA_QUEUE   # which of them the next transfer takes: the oldest
 DMA_END = DMA_NEXT + 1        # cycle in which the last transfer's requests end
 DMA_ENTRIES = DMA_END + 1
+
+
+LATENCY, INTERVAL = 0, 1
+"""Rows of the array `cycles`."""
 
 
 class Ctl(IntEnum):
@@ -83,6 +92,25 @@ def geometry(config: Config) -> np.ndarray:
   return g
 
 
+def cycles(config: Config) -> np.ndarray:
+  """Latencies and intervals of operations in `config`: int32 (2, 256), by code; intervals only of units in `UNITS`, 0 of others.
+
+  Raises:
+    ConfigError: a latency is beyond what the simulator's reservations of write ports hold.
+  """
+  out = np.zeros((2, _CODES), np.int32)
+  for op in table.OPS.values():
+    if op.timing:
+      out[:, op.code] = timing.latency(config, op.timing), timing.interval(config, op.timing) if BUSY[op.code] in UNITS.values() else 0
+      if PORT[op.code] and out[0, op.code] > MOST_LATENCY:
+        raise ConfigError(f"vector_lanes ({config.vector_lanes}) are too few: {op.name} would take {out[0, op.code]} cycles, "
+                          f"and the simulator reserves write ports at most {MOST_LATENCY} cycles ahead")
+  slow, *others = (timing.latency(config, name) for name in ("DIV", *set(timing.PORTS["V"]) - {"DIV"}))
+  if slow != timing.interval(config, "DIV") or slow <= max(others):
+    raise ConfigError("a vector division must take longer than all else, and its unit no longer than that: see PORT")
+  return out
+
+
 class Meta(IntEnum):
   """Columns of a decoded group (int32); its slots' words and dependencies are in arrays of their own."""
   STATE = 0      # 0 not decoded yet, 1 legal, 2 illegal
@@ -127,11 +155,9 @@ SLOT = np.full(_CODES, -1, np.int8)          # slot number, NOP_SLOT for nop, -1
 FLEX = np.zeros(_CODES, np.int8)             # 1: operand b, 2: operand k
 FORM = np.zeros(_CODES, np.int8)             # 1 mem, 2 mem2, 3 memx
 TYPES = np.zeros(_CODES, np.int8)            # highest legal element type
-LAT = np.zeros(_CODES, np.int32)             # fixed latencies
 PORT = np.zeros(_CODES, np.int8)             # 1 vector ALU's write port, 2 slow scalar port, 3 slot X's
 UNIT = np.zeros(_CODES, np.int8)             # Unit
 BUSY = np.full(_CODES, -1, np.int16)         # ready entry of the unit that it occupies
-INTERVAL = np.zeros(_CODES, np.int32)        # cycles from one start to the next in that unit, where they are fixed
 SWAP = np.zeros(_CODES, np.int8)             # 1: swap exchanges a and b; 2: b and c
 WRITE = np.full(_CODES, -1, np.int32)        # access code of the register written: ready base << 16 | mask of its number << 8 | lsb
 INDEX = np.full(_CODES, -1, np.int16)        # number of the operation within its slot, for dispatch
@@ -145,8 +171,8 @@ REDUCTION = np.full(_CODES, -1, np.int8)     # of reductions: index in REDUCTION
 ALONG = np.zeros(_CODES, np.int8)            # 0 by sublane, 1 by lane, 2 over the tile
 
 
-_CLASSES = ("", "SCALAR", "SMUL", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "PCLR", "LOAD", "HBM_ISSUE", *timing.STEPS,
-            *timing.REDUCTIONS)
+_CLASSES = ("", "SCALAR", "SMUL", "SDIV", "X2S", "ALU", "IMUL", "FLOAT", "DIV", "TRANS", "XLU", "PPOP", "PPUSH", "PCLR", "LOAD",
+            "HBM_ISSUE", *timing.STEPS, *timing.REDUCTIONS)
 """Timing classes whose units and ports are modelled."""
 
 
@@ -169,16 +195,14 @@ def _fill() -> None:
     FLEX[c] = 1 if "b" in op.operands else 2 if "k" in op.operands else 0
     FORM[c] = next((i for i, kind in enumerate(("mem", "mem2", "memx"), 1) if kind in op.operands), 0)
     TYPES[c] = enc.MemType.W if op.words_only else max(enc.MemType)
-    LAT[c] = getattr(timing, op.timing) if op.timing else 0
-    PORT[c] = 1 if op.slot == "V" else 2 if op.slot == "S" and op.timing in ("SMUL", "DIV") \
-      else 3 if op.timing in ("XLU", "PPOP", *timing.REDUCTIONS) else 0
+    # Of a vector division PORT is 0: it takes so long that its result meets none that is outstanding when it issues, and what issues
+    # later looks at the divider itself, which is free again when the result is due.
+    PORT[c] = next((i for i, slot in enumerate("VSX", 1) if op.timing in timing.PORTS[slot] and op.timing != "DIV"), 0)
     UNIT[c] = _MEMORY_UNITS[op.name[:3]] if FORM[c] else {"dmai": Unit.DMAI, "dmao": Unit.DMAO}.get(op.name, Unit.NONE)
     if op.timing not in _CLASSES:
       raise TypeError(f"the simulator does not know the timing class {op.timing} of {op.name}: extend iss.layout and iss.core")
     step = op.timing in timing.STEPS
-    INTERVAL[c] = timing.INTERVALS.get(op.timing, 0)
-    BUSY[c] = {"DIV": SDIV if op.slot == "S" else VDIV, "TRANS": VTRANS, **dict.fromkeys(timing.STEPS, MXU),
-               **dict.fromkeys(timing.REDUCTIONS, REDUCE)}.get(op.timing, -1)
+    BUSY[c] = next((UNITS[unit] for unit, classes in timing.UNITS.items() if op.timing in classes), -1)
     if step:
       STEP[c], FORMAT[c], CLEAR[c], HELD[c] = 1, Format[op.name[2].upper()], "pd" in op.operands, "vb" not in op.operands
     if op.timing in timing.REDUCTIONS:
@@ -201,8 +225,6 @@ def _fill() -> None:
         N_ACCESS[c, bkind, masked] = len(accesses)
         for i, a in enumerate(accesses):
           ACCESS[c, bkind, masked, i] = _access(a)
-  if max(LAT) > 60:
-    raise TypeError(f"latencies must fit the 62-bit port reservations of the simulator; the table has {max(LAT)}")
 
 
 _fill()

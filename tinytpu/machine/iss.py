@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..config import Config
+from ..config import Config, ConfigError
 from ..isa.counters import COUNTERS
 from ..isa.encoding import WORD_BYTES
 from ..isa.faults import Fault, FaultRecord
@@ -23,6 +23,9 @@ class IssEngine:
   """`base.Engine` on the instruction-set simulator."""
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
+    if config.beats > 1:
+      raise ConfigError(f"the simulator takes tiles in one beat: vector_lanes must be {config.width} for tiles of {config.width} words, "
+                        f"not {config.vector_lanes}")
     self.config = config
     width, words = config.width, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
     self.hbm = np.zeros(config.hbm_bytes, np.uint8)
@@ -42,7 +45,7 @@ class IssEngine:
       self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
       self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
-      np.zeros((words, len(lay.Meta)), np.int32), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
+      np.zeros((words, len(lay.Meta)), np.int32), lay.cycles(config), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
       np.zeros(width, np.uint32), np.zeros(width, np.int64), np.zeros((width, width), np.int64))
     self._run = build.engine()
     self._warm_up(progress)

@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..config import Config
+from ..config import Config, ConfigError
 from ..isa.counters import COUNTERS
 from ..isa.table import OPS
 from .control import Control
@@ -46,6 +46,9 @@ class Core(wiring.Component):
   """
 
   def __init__(self, config: Config):
+    if config.beats > 1:
+      raise ConfigError(f"the hardware takes tiles in one beat: vector_lanes must be {config.width} for tiles of {config.width} words, "
+                        f"not {config.vector_lanes}")
     self.config = config
     super().__init__({
       "launch": In(1), "invalidate": In(1), "program": In(32), "entry": In(32), "limit": In(64), "busy": Out(1),
@@ -63,7 +66,7 @@ class Core(wiring.Component):
     m.submodules.issue = self.issue = Issue()
     m.submodules.control = self.control = Control()
     m.submodules.operands = self.operands = Operands(config)
-    m.submodules.scoreboard = self.scoreboard = Scoreboard(vector_releases=6, scalar_releases=2)
+    m.submodules.scoreboard = self.scoreboard = Scoreboard(config, vector_releases=6, scalar_releases=2)
     m.submodules.window = self.window = Window(config)
     m.submodules.counters = self.counters = Counters()
     m.submodules.scalar_unit = self.scalar_unit = ScalarUnit()

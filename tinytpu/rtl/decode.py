@@ -21,7 +21,7 @@ __all__ = ["CONTROL", "CONTROL_WORDS", "SLOTS", "Decode", "SlotRead", "field", "
 SLOTS = tuple(table.SLOTS)
 
 _READS = ("s_a", "s_c", "s_x", "s_r", "s_c2", "s_d", "s_z", "s_zh", "s_zv", "v_a", "v_b", "v_c", "v_d", "v_r")
-_TIMINGS = ("SMUL", "DIV", "ALU", "IMUL", "FLOAT", "TRANS", "XLU", "PPOP", *timing.REDUCTIONS, *timing.STEPS)
+_TIMINGS = tuple(dict.fromkeys(name for names in (*timing.PORTS.values(), *timing.UNITS.values(), ("PPUSH",)) for name in names))
 
 CONTROL = data.StructLayout({
   "known": 1,                             # the code is an operation's

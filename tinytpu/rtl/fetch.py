@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa.encoding import PACKET_WORDS, WORD_BYTES
-from .interfaces import hbm_port, tile_bits
+from .interfaces import hbm_port
 from .select import tree
 
 __all__ = ["PACKET_BITS", "Fetch"]
@@ -54,7 +54,7 @@ class Fetch(wiring.Component):
     index = held[line_bits + offset_bits:tag_lsb]
 
     m.submodules.tags = tags = memory.Memory(shape=len(address) - tag_lsb, depth=config.ibuf_blocks, init=[])
-    m.submodules.data = data = memory.Memory(shape=tile_bits(config), depth=config.ibuf_blocks * lines, init=[])
+    m.submodules.data = data = memory.Memory(shape=8 * config.line_bytes, depth=config.ibuf_blocks * lines, init=[])
     tag_read, tag_write = tags.read_port(), tags.write_port()
     data_read, data_write = data.read_port(), data.write_port()
     valid = Signal(config.ibuf_blocks)
@@ -97,7 +97,7 @@ class Fetch(wiring.Component):
       with m.If(count == lines + latency - 1):
         m.d.sync += [busy.eq(0), again.eq(1)]
 
-    packets = [data_read.data[i:i + PACKET_BITS] for i in range(0, tile_bits(config), PACKET_BITS)]
+    packets = [data_read.data[i:i + PACKET_BITS] for i in range(0, 8 * config.line_bytes, PACKET_BITS)]
     packet_lsb = word_bits + int(log2(PACKET_WORDS))
     m.d.comb += self.packet.eq(tree(packets, held[packet_lsb:line_bits]))
     return m

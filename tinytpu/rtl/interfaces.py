@@ -18,6 +18,11 @@ def tile_bits(config: Config) -> int:
   return 32 * config.width
 
 
+def line_bits(config: Config) -> int:
+  """Bits of an HBM line, which is also what a DMA engine moves in a cycle and what VMEM's banks hold side by side."""
+  return 8 * config.line_bytes
+
+
 def scalar_issue() -> Signature:
   """Scalar ALU operation: code, result register d, operand values a, b (register or immediate, swap done), c."""
   return Signature({"start": Out(1), "code": Out(8), "d": Out(6), "a": Out(32), "b": Out(32), "c": Out(32)})
@@ -70,17 +75,17 @@ def hbm_port(config: Config) -> Signature:
   a write (`write` = 1) takes `data` under `bytemask` at once; a read samples memory as after all requests of earlier cycles and
   answers exactly hbm_latency cycles later (request in cycle u: `rdata` is valid during cycle u + hbm_latency).
   Reads outside memory give zeros. All reads and writes of one cycle on different ports: reads see memory before the writes."""
-  t = tile_bits(config)
+  n = line_bits(config)
   return Signature({
-    "valid": Out(1), "write": Out(1), "line": Out(32), "data": Out(t), "bytemask": Out(config.line_bytes), "rdata": In(t)})
+    "valid": Out(1), "write": Out(1), "line": Out(32), "data": Out(n), "bytemask": Out(config.line_bytes), "rdata": In(n)})
 
 
 def vmem_dma_port(config: Config) -> Signature:
-  """The port of a DMA engine into VMEM: up to one tile of consecutive words from word address `word`, words enabled by `mask`
+  """The port of a DMA engine into VMEM: up to one line of consecutive words from word address `word`, words enabled by `mask`
   (bit k: word + k). Writes take effect at the end of the cycle; `rdata` of a read is valid in the next cycle."""
-  t = tile_bits(config)
-  return Signature({"valid": Out(1), "write": Out(1), "word": Out(32), "mask": Out(config.width), "data": Out(t), "rdata": In(t)})
+  n = line_bits(config)
+  return Signature({"valid": Out(1), "write": Out(1), "word": Out(32), "mask": Out(config.vector_lanes), "data": Out(n), "rdata": In(n)})
 
 
-__all__ = ["In", "cross_issue", "hbm_port", "memory_fault", "memory_issue", "scalar_issue", "scalar_result", "tile_bits",
+__all__ = ["In", "cross_issue", "hbm_port", "line_bits", "memory_fault", "memory_issue", "scalar_issue", "scalar_result", "tile_bits",
            "vector_issue", "vector_result", "vmem_dma_port"]

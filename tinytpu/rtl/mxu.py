@@ -49,11 +49,12 @@ def check_timing(config: Config) -> None:
   """Raises ValueError if isa.timing disagrees with what the array takes."""
   # A step waits up to GROUP cycles for its turn; its last group's result is in the bucket one cycle after RESULT_CYCLE, and
   # ppop reads in the cycle after its issue.
-  built = {"MM_II": config.sublanes, "MM": GROUP + (config.sublanes - GROUP) + RESULT_CYCLE, "PPOP": 2, "PCLR": 1,
-           "MM16_II": 2 * config.sublanes, "MM16": GROUP + (2 * config.sublanes - GROUP) + RESULT_CYCLE}
-  for constant, cycles in built.items():
-    if (stated := getattr(timing, constant)) != cycles:
-      raise ValueError(f"isa.timing.{constant} is {stated}, but a unit for tiles of {config.sublanes} sublanes takes {cycles} cycles")
+  size = config.sublanes
+  built = {"MM": (GROUP + (size - GROUP) + RESULT_CYCLE, size), "MM16": (GROUP + (2 * size - GROUP) + RESULT_CYCLE, 2 * size),
+           "PPOP": (2, 1), "PPUSH": (2, 1), "PCLR": (1, 1)}
+  for which, cycles in built.items():
+    if (stated := (timing.latency(config, which), timing.interval(config, which))) != cycles:
+      raise ValueError(f"latency and interval of {which} are {stated}, but a unit for tiles of {size} sublanes takes {cycles} cycles")
 
 
 class MatrixUnit(wiring.Component):
@@ -69,7 +70,7 @@ class MatrixUnit(wiring.Component):
   mmld issued in t holds its tile from t + 1 on; steps that use it take it along when they issue.
   ppop, ppopr and ppopz issued in t read their bucket in t + 1 and raise the result there. ppush issued in t writes, and ppopz, pclr
   and pclra clear, at the end of t + 1. One
-  operation per cycle, steps at least MM_II (MM16_II after one on halfwords) apart.
+  operation per cycle, steps at least the interval of MM (MM16 after one on halfwords) apart.
 
   Clock domains `matrix_float` and `matrix_int` (the datapaths of the elements) and `matrix_operands` (operand registers) may rest at
   the end of cycles without their `<domain>_enable`, which changes no result; otherwise they tick with `sync`.

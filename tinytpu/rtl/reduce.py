@@ -45,10 +45,10 @@ class ReduceOp(enum.Enum, shape=4):
 def check_timing(config: Config) -> None:
   """Raises ValueError if isa.timing disagrees with what the unit takes."""
   level = (config.lanes - 1).bit_length()
-  for constant, levels, beats in (("XRED", level, 1), ("XREDT", 2 * level, 1), ("XFRED", level, BEATS), ("XFREDT", 2 * level, BEATS)):
+  for which, levels, beats in (("XRED", level, 1), ("XREDT", 2 * level, 1), ("XFRED", level, BEATS), ("XFREDT", 2 * level, BEATS)):
     cycles = levels * beats + 2
-    if (stated := getattr(timing, constant)) != cycles:
-      raise ValueError(f"isa.timing.{constant} is {stated}, but reductions of tiles with {config.lanes} lanes take {cycles} cycles")
+    if (stated := timing.latency(config, which)) != cycles:
+      raise ValueError(f"the latency {which} is {stated}, but reductions of tiles with {config.lanes} lanes take {cycles} cycles")
 
 
 class ReduceNode(wiring.Component):

@@ -6,8 +6,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
-from ..isa import timing
 from ..isa.table import OPS
+from ..isa.timing import SDIV, SMUL
 from .div import DivOp, DivSqrt
 from .interfaces import scalar_issue, scalar_result
 from .opcodes import is_op, timed
@@ -15,14 +15,14 @@ from .opcodes import is_op, timed
 __all__ = ["ScalarUnit"]
 
 _SLOW_MUL = timed("S", ["SMUL"])
-_SLOW_DIV = timed("S", ["DIV"])
+_SLOW_DIV = timed("S", ["SDIV"])
 
 
 class ScalarUnit(wiring.Component):
   """Scalar ALU operations.
 
-  Results of latency SCALAR leave on `fast` in the cycle of issue, those of SMUL and DIV on `slow`, SMUL - 1 and
-  DIV - 1 cycles later; the issue stage keeps two of them from falling due together, and divisions apart.
+  Results of latency SCALAR leave on `fast` in the cycle of issue, those of SMUL and SDIV on `slow`, SMUL - 1 and
+  SDIV - 1 cycles later; the issue stage keeps two of them from falling due together, and divisions apart.
 
   Members:
     issue: In(scalar_issue). cycle: In(32), cycles since launch, for scyc.
@@ -66,7 +66,7 @@ class ScalarUnit(wiring.Component):
       m.d.sync += [mul_a.eq(a), mul_b.eq(b)]
     m.d.comb += product.eq(mul_a * mul_b)
     valid, reg, data = i.start & is_mul, i.d, product
-    for stage in range(timing.SMUL - 1):
+    for stage in range(SMUL - 1):
       next_valid, next_reg = Signal(name=f"mul_valid{stage}"), Signal(6, name=f"mul_reg{stage}")
       m.d.sync += [next_valid.eq(valid), next_reg.eq(reg)]
       valid, reg = next_valid, next_reg
@@ -88,11 +88,11 @@ class ScalarUnit(wiring.Component):
             m.d.sync += div_op.eq(DivOp[name[1:].upper()].value)
         with m.Default():
           m.d.sync += div_op.eq(0)
-    # The divider's result stands in cycle t + 1 + CYCLES; wait for t + DIV - 1.
-    wait = timing.DIV - 2 - DivSqrt.CYCLES
+    # The divider's result stands in cycle t + 1 + CYCLES; wait for t + SDIV - 1.
+    wait = SDIV - 2 - DivSqrt.CYCLES
     if wait < 0:
-      raise ValueError(f"timing.DIV ({timing.DIV}) leaves the divider less than the {DivSqrt.CYCLES + 2} cycles that it takes")
-    due = Signal(timing.DIV - 1)
+      raise ValueError(f"the latency SDIV ({SDIV}) leaves the divider less than the {DivSqrt.CYCLES + 2} cycles that it takes")
+    due = Signal(SDIV - 1)
     m.d.sync += due.eq(Cat(i.start & is_div, due))
     m.d.comb += [divider.start.eq(start), divider.op.eq(Cat(div_op, 0)), divider.a.eq(div_a), divider.b.eq(div_b)]
     m.d.comb += [

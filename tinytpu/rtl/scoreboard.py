@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, Signature
 from ..config import Config
 from ..isa import encoding as enc
 from ..isa import timing
-from ..isa.table import SLOTS
+from ..isa.table import OPS, SLOTS
 from .decode import CONTROL, field, group, slot_reads, used
 
 __all__ = ["Scoreboard", "release"]
@@ -27,6 +27,7 @@ class Scoreboard(wiring.Component):
   quiet, so nothing is left over for the next one.
 
   Args:
+    config: for the latencies.
     vector_releases, scalar_releases: how many result buses (and faults) release registers.
 
   Members:
@@ -35,7 +36,8 @@ class Scoreboard(wiring.Component):
     stall: Out(1), conditions 1 to 4 of docs/timing.md, except for memories. quiet: Out(1), no result outstanding.
   """
 
-  def __init__(self, vector_releases: int, scalar_releases: int):
+  def __init__(self, config: Config, vector_releases: int, scalar_releases: int):
+    self.config = config
     self.counts = {"v": vector_releases, "s": scalar_releases}
     names = [f"vector_release{i}" for i in range(vector_releases)] + [f"scalar_release{i}" for i in range(scalar_releases)]
     super().__init__({"group": In(group()), "issue": In(1), "stall": Out(1), "quiet": Out(1)}
@@ -73,20 +75,21 @@ class Scoreboard(wiring.Component):
   def _late(slot: str, control: Value, file: str) -> Value:
     """Whether the operation leaves a result outstanding in `file`; of latency 1 it does not."""
     view = data.View(CONTROL, control)
-    return view[f"write_{file}"] & (view.is_SMUL | view.is_DIV) if slot == "S" else view[f"write_{file}"]
+    return view[f"write_{file}"] & (view.is_SMUL | view.is_SDIV) if slot == "S" else view[f"write_{file}"]
 
   def _buckets(self, m: Module, op: wiring.PureInterface, waits: list[Value]) -> list[Signal]:
     """Per bucket the cycles until its last result; steps chain without waiting."""
     control = data.View(CONTROL, op.control)
-    left = [Signal(range(max(getattr(timing, c) for c in timing.STEPS)), name=f"bucket{i}") for i in range(Config.PSUMS)]
+    cycles = {c: timing.latency(self.config, c) for c in (*timing.STEPS, "PPUSH")}
+    left = [Signal(range(max(cycles.values())), name=f"bucket{i}") for i in range(Config.PSUMS)]
     busy = Signal(Config.PSUMS, name="bucket_busy")
     bits = (Config.PSUMS - 1).bit_length()
     target, source = field(op.word, enc.D)[:bits], field(op.word, enc.A)[:bits]
     m.d.comb += busy.eq(Cat(count != 0 for count in left))
     waits += [op.valid & control.pop & busy.bit_select(source, 1), op.valid & control.push & busy.bit_select(target, 1),
               op.valid & control.clear_all & busy.any()]
-    starts = self.issue & op.valid & (control.step | control.push & control.is_ALU)  # a clear is not outstanding
-    latency = _or([Mux(control[f"is_{c}"], getattr(timing, c) - 1, 0) for c in (*timing.STEPS, "ALU")])
+    starts = self.issue & op.valid & (control.step | control.is_PPUSH)  # a clear is not outstanding
+    latency = _or([Mux(control[f"is_{c}"], n - 1, 0) for c, n in cycles.items()])
     for i, count in enumerate(left):
       with m.If(starts & (target == i)):
         m.d.sync += count.eq(latency)
@@ -97,26 +100,26 @@ class Scoreboard(wiring.Component):
   def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> None:
     """Write ports shared by several latencies (bit k: a result falls due in k cycles), and units that take an operation only every
     so many cycles."""
-    ports: tuple[tuple[str, tuple[str, ...]], ...] = (
-      ("V", ("ALU", "IMUL", "FLOAT", "DIV", "TRANS")), ("S", ("SMUL", "DIV")), ("X", ("XLU", "PPOP", *timing.REDUCTIONS)))
-    for slot, classes in ports:
+    for slot, classes in timing.PORTS.items():
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
-      due = Signal(max(getattr(timing, c) for c in classes), name=f"due_{slot}")
-      taken = [control[f"is_{c}"] & due[latency] for c in classes if (latency := getattr(timing, c)) < len(due)]
+      cycles = {c: timing.latency(self.config, c) for c in classes}
+      due = Signal(max(cycles.values()), name=f"due_{slot}")
+      taken = [control[f"is_{c}"] & due[latency] for c, latency in cycles.items() if latency < len(due)]
       waits += [op.valid & wait for wait in taken]
-      new = _or([Mux(control[f"is_{c}"], 1 << (getattr(timing, c) - 1), 0) for c in classes])
+      new = _or([Mux(control[f"is_{c}"], 1 << (latency - 1), 0) for c, latency in cycles.items()])
       m.d.sync += due.eq(due[1:] | Mux(self.issue & op.valid, new, 0))
 
-    units: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-      ("vector_divider", "V", ("DIV",)), ("scalar_divider", "S", ("DIV",)), ("trans", "V", ("TRANS",)), ("array", "X", timing.STEPS),
-      ("reduce", "X", timing.REDUCTIONS))
-    for unit, slot, kinds in units:
+    for unit, kinds in timing.UNITS.items():
+      intervals = {c: timing.interval(self.config, c) for c in kinds}
+      if max(intervals.values()) == 1:
+        continue
+      slot = next(o.slot for o in OPS.values() if o.timing in kinds)
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
       wanted = _or([control[f"is_{c}"] for c in kinds])
-      left = Signal(range(max(timing.INTERVALS[c] for c in kinds)), name=f"{unit}_left")
+      left = Signal(range(max(intervals.values())), name=f"{unit}_left")
       waits.append(op.valid & wanted & (left != 0))
       with m.If(self.issue & op.valid & wanted):
-        m.d.sync += left.eq(_or([Mux(control[f"is_{c}"], timing.INTERVALS[c] - 1, 0) for c in kinds]))
+        m.d.sync += left.eq(_or([Mux(control[f"is_{c}"], n - 1, 0) for c, n in intervals.items()]))
       with m.Elif(left != 0):
         m.d.sync += left.eq(left - 1)
 

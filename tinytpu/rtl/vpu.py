@@ -33,8 +33,8 @@ VECTOR_CLOCKS = (*FLOAT_PIPELINES, "float_alu", "bit_alu", "divide", *TRANSCENDE
 
 
 def pipelines(config: Config) -> int:
-  """Transcendental pipelines: as many as take a tile of `config` in TRANS_II beats."""
-  return config.width // timing.TRANS_II
+  """Transcendental pipelines: as many as take a tile of `config` in the interval of TRANS."""
+  return config.width // timing.interval(config, "TRANS")
 
 
 def check_timing(config: Config) -> None:
@@ -44,16 +44,16 @@ def check_timing(config: Config) -> None:
   if not FAdd32.CUTS == FMul32.CUTS == FConvert32.CUTS:
     raise ValueError("the float units must have equally many register cuts")
   for name, cycles in built.items():
-    if (stated := getattr(timing, name)) != cycles:
-      raise ValueError(f"isa.timing.{name} is {stated}, but the vector unit takes {cycles} cycles")
+    if (stated := timing.latency(config, name)) != cycles:
+      raise ValueError(f"the latency {name} is {stated}, but the vector unit takes {cycles} cycles")
 
 
 class VectorUnit(wiring.Component):
   """All operations of slot V: `width` lanes and the control that they share.
 
   An operation is captured in the cycle of `issue.start`, cycle t; its result is raised in t + latency - 1, the latency
-  (ALU, IMUL, FLOAT, DIV or TRANS) being that of the table. One operation per cycle, divider operations at least DIV and
-  transcendental ones TRANS_II apart; the issue stage sees to it that no two results fall due in one cycle.
+  (ALU, IMUL, FLOAT, DIV or TRANS) being that of the table. One operation per cycle, divider operations at least the interval of DIV and
+  transcendental ones the interval of TRANS apart; the issue stage sees to it that no two results fall due in one cycle.
 
   The clock domains `VECTOR_CLOCKS` may rest while they have nothing to do, which changes no result; simulation is more than
   twice as fast for it. Each is needed at the end of the cycles in which its output `<domain>_enable` is high; otherwise they

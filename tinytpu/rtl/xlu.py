@@ -31,8 +31,8 @@ class CrossUnit(wiring.Component):
   """
 
   def __init__(self, config: Config) -> None:
-    if (timing.XLU, timing.X2S) != (2, 3):
-      raise ValueError(f"CrossUnit is built for XLU = 2 and X2S = 3, not {timing.XLU} and {timing.X2S}")
+    if (stated := tuple(timing.latency(config, name) for name in ("XLU", "X2S"))) != (2, 3):
+      raise ValueError(f"CrossUnit is built for XLU = 2 and X2S = 3, not {stated[0]} and {stated[1]}")
     self.config = config
     super().__init__({
       "issue": In(cross_issue(config)), "result": Out(vector_result(config)), "scalar": Out(scalar_result())})
