@@ -97,3 +97,27 @@ def test_named_device_beside_another_default(floats):
   a = floats(20)
   with Context(DEV="PYTHON"):
     np.testing.assert_array_equal((Tensor(a, device="TINYTPU") * 3).numpy(), a * np.float32(3))
+
+
+def test_profile_in_simulated_time(script):
+  out = script("""
+import tinytpu.boot, os
+from tinygrad import Tensor, TinyJit
+from tinygrad.device import Compiled, ProfileDeviceEvent
+from tinygrad.helpers import ProfileRangeEvent
+from tinytpu.backend.stats import stats
+
+@TinyJit
+def f(x): return (x + 1).contiguous().sum().realize()
+for _ in range(3): f(Tensor.ones(50).contiguous().realize())
+events = [e for e in Compiled.profile_events if getattr(e, "device", "") == "TINYTPU"]
+assert isinstance(events[0], ProfileDeviceEvent) and all(isinstance(e, ProfileRangeEvent) for e in events[1:])
+assert [e.name for e in events[1:]] == [run.kernel for run in stats.runs] and len(events) > 7
+at = 0
+for event, run in zip(events[1:], stats.runs):
+  assert event.st * 1000 == at and event.en * 1000 == at + run.cycles  # 1 GHz: a thousand cycles in a microsecond
+  at += run.cycles
+print("ok", flush=True)
+os._exit(0)  # tinygrad's viewer would be started at exit
+""", PROFILE="1")
+  assert out.strip() == "ok"

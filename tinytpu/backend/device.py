@@ -9,17 +9,18 @@ from functools import cached_property
 
 import numpy as np
 from tinygrad.device import Allocator, BufferSpec, Compiled, Program, TinyELF
-from tinygrad.helpers import DEBUG, DEV, cpu_profile
+from tinygrad.helpers import DEBUG, DEV, PROFILE
 
 from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import preset
-from ..machine import DEFAULT_LIMIT, Engine, open_engine
+from ..machine import DEFAULT_LIMIT, Engine, RunResult, open_engine
 from .dump import launched
 from .graph import TinyTPUGraph
 from .heap import Heap
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
 from .stats import Run, stats
+from .timeline import Timeline
 
 ALIGN = 256
 """Bytes at whose multiples buffers start."""
@@ -100,12 +101,10 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     """
     args = self.arguments(bufs, global_size, vals)
     limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
-    with cpu_profile(self.name, self.dev.device, profile_key=self.profile_key):
-      result = self.dev.engine.launch(self.address, args, limit=limit, invalidate=self.dev.take_stale())
+    result = self.dev.launch(self.name, self.address, args, limit, self.profile_key)
     if result.fault is not None:
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
     launched(self.container, result.cycles, result.counters)
-    stats.add(Run(self.dev.device, self.name, result.cycles, result.counters))
     return result.cycles / self.dev.config.clock_hz
 
 
@@ -121,7 +120,9 @@ class TinyTPUDevice(Compiled):
     self.heap = Heap(0, self.config.hbm_bytes)
     self._stale = False
     self._code_blocks: set[int] = set()
-    super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, graph=TinyTPUGraph, arch=self.config.name)
+    graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
+    super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, graph=graph, arch=self.config.name)
+    self.timeline = Timeline(self.device, self.config.clock_hz)
 
   @cached_property
   def engine(self) -> Engine:
@@ -142,10 +143,15 @@ class TinyTPUDevice(Compiled):
     """Give code memory back."""
     self.heap.give(address, size)
 
-  def take_stale(self) -> bool:
-    """Whether the next launch must forget the instruction buffer."""
+  def launch(self, name: str, address: int, args: Sequence[int] = (), limit: int | None = None,
+             profile_key: bytes | None = None) -> RunResult:
+    """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
     stale, self._stale = self._stale, False
-    return stale
+    result = self.engine.launch(address, args, limit=limit, invalidate=stale)
+    if result.fault is None:
+      stats.add(Run(self.device, name, result.cycles, result.counters))
+      self.timeline.add(name, result.cycles, profile_key)
+    return result
 
   def invalidate_caches(self) -> None:
     """Let the next launch start with an empty instruction buffer, so that timings compare."""

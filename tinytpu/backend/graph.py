@@ -1,4 +1,5 @@
-"""A captured batch of kernels (TinyJit) as one program: launched once, it runs them all. JIT=2 launches them one by one instead."""
+"""A captured batch of kernels (TinyJit) as one program: launched once, it runs them all. JIT=2 launches them one by one instead,
+as does PROFILE."""
 from __future__ import annotations
 
 import weakref
@@ -7,11 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tinygrad.device import Device, MultiBuffer
 from tinygrad.engine.jit import GraphRunner
-from tinygrad.helpers import cpu_profile
 from tinygrad.uop.ops import UOp
 
 from ..asm.link import link
-from .stats import Run, stats
 
 if TYPE_CHECKING:
   from .device import TinyTPUDevice, TinyTPUProgram
@@ -50,12 +49,10 @@ class TinyTPUGraph(GraphRunner):
     given = {call: self._arguments(call, input_uops, var_vals) for call, _ in self.linked.cells}
     words = np.array([given[call][register] & 0xFFFFFFFF for call, register in self.linked.cells], "<u4")
     self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
-    with cpu_profile(self.name, self.dev.device):
-      result = self.dev.engine.launch(self.address, invalidate=self.dev.take_stale())
+    result = self.dev.launch(self.name, self.address)
     if result.fault is not None:
       call = self.linked.call_at(result.fault.pc)
       raise RuntimeError(f"kernel {self.programs[call].name}, number {call} of a {self.name}, on {self.dev.device} stopped: {result.fault}")
-    stats.add(Run(self.dev.device, self.name, result.cycles, result.counters))
     return result.cycles / self.dev.config.clock_hz
 
   def _arguments(self, call: int, input_uops: tuple[UOp, ...], var_vals: dict[str, int]) -> list[int]:
