@@ -109,8 +109,9 @@ def walk(items: list[Inst | Loop]) -> Iterator[Inst]:
       yield item
 
 
-def flatten(items: list[Inst | Loop], loop_depth: int) -> Code:
-  """Linear code of a block: loops on the hardware stack down to `loop_depth` levels counted from the innermost, branches outside."""
+def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code:
+  """Linear code of a block: loops on the hardware stack down to `loop_depth` levels counted from the innermost, branches outside.
+  Labels begin with `prefix`."""
   code = Code([], [])
   labels = iter(range(1 << 30))
 
@@ -125,19 +126,19 @@ def flatten(items: list[Inst | Loop], loop_depth: int) -> Code:
       n = next(labels)
       first = len(code.items)
       if item.until is not None:
-        code.items.append(Label(f"again{n}"))
+        code.items.append(Label(f"{prefix}again{n}"))
         add(item.body)
-        code.items.append(Inst(OPS["bne"], None, [item.until, S0], target=f"again{n}"))
+        code.items.append(Inst(OPS["bne"], None, [item.until, S0], target=f"{prefix}again{n}"))
       else:
         assert item.count is not None and item.counter is not None
         if stack := height(item) <= loop_depth:
-          code.items.append(Inst(OPS["loop"], None, [item.count], target=f"end{n}"))
+          code.items.append(Inst(OPS["loop"], None, [item.count], target=f"{prefix}end{n}"))
         else:
-          code.items += [Inst(OPS["bge"], None, [S0, item.count], target=f"end{n}"), Label(f"top{n}")]
+          code.items += [Inst(OPS["bge"], None, [S0, item.count], target=f"{prefix}end{n}"), Label(f"{prefix}top{n}")]
         add(item.body)
         code.items.append(inst("sadd", item.counter, item.counter, 1))
-        code.items.append(inst("lend", None) if stack else Inst(OPS["blt"], None, [item.counter, item.count], target=f"top{n}"))
-        code.items.append(Label(f"end{n}"))
+        code.items.append(inst("lend", None) if stack else Inst(OPS["blt"], None, [item.counter, item.count], target=f"{prefix}top{n}"))
+        code.items.append(Label(f"{prefix}end{n}"))
       code.loops.append((first, len(code.items) - 1))
   add(items)
   return code

@@ -12,6 +12,7 @@ from .ir import Inst, Loop, Reg, inst
 from .lanes import Lanes
 from .matrix import Matrix
 from .memory import Memory, local_bytes
+from .packing import Packing
 from .values import Values
 
 MAX_WAVES = 64
@@ -35,9 +36,10 @@ class Lowering:
   """Lowers one kernel.
 
   Args: config: the machine. uops: tinygrad's linear program. local_base: VMEM byte address at which LOCAL buffers start.
+    aligned: whether buffers of bytes may be taken to start at words.
   """
 
-  def __init__(self, config: Config, uops: list[UOp], local_base: int):
+  def __init__(self, config: Config, uops: list[UOp], local_base: int, aligned: bool = True):
     self.config, self.uops = config, uops
     sink = next((u for u in uops if u.op is Ops.SINK), None)
     self.kernel = sink.arg.function_name if sink is not None and sink.arg is not None else "kernel"
@@ -50,6 +52,7 @@ class Lowering:
     self.values = Values(self.kernel, self.b, self.lanes)
     self.memory = Memory(self.values, self.b, self.lanes)
     self.accumulators = Accumulators(self.values, self.b, self.lanes.waves)
+    self.packing = Packing(self.values, self.b, self.memory, uops, aligned)
     self.matrix = Matrix(self.values, self.b, self.accumulators, self.lanes.waves, uops)
     self.gates: list[Val] = []
     self.args: list[str] = []
@@ -118,7 +121,7 @@ class Lowering:
 
   def _lower(self, at: int, u: UOp) -> None:
     known = self.values.known
-    if u.op in _SKIP:
+    if u.op in _SKIP or u in self.packing.absorbed:
       return
     match u.op:
       case Ops.BUFFER:
@@ -130,10 +133,8 @@ class Lowering:
         store(u, self._gate())
       case Ops.WMMA:
         for s in u.src:
-          if s.op is Ops.STACK:
-            for element in s.src:
-              self.values.value(element)
-            known.setdefault(s, tuple(self.values.value(element) for element in s.src))
+          if s.op is Ops.STACK and s not in known:
+            known[s] = self.packing.operand(s)
         known[u] = self.matrix.wmma(u)
       case Ops.IF:
         self.gates.append(self.values.value(u.src[0]))

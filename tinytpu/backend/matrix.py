@@ -15,10 +15,13 @@ from ..config import Config
 from .accumulators import Accumulators, Key
 from .builder import Builder, Val
 from .ir import Reg, inst
+from .tensorcore import FLOATS
 from .values import Values
 
-STEPS: dict[tuple[DType, DType], tuple[str, str]] = {(dtypes.float32, dtypes.float32): ("mmf", "mmfz")}
-"""Matrix step, and the one that clears first, by operand and accumulator dtype."""
+STEPS: dict[tuple[DType, DType], tuple[str, str]] = {
+  **{(dtype, dtypes.float32): ("mmf", "mmfz") for dtype in FLOATS}, (dtypes.int8, dtypes.int32): ("mmi", "mmiz")}
+"""Matrix step, and the one that clears first, by operand and accumulator dtype. 16-bit floats are float32 in registers: two float32 steps
+give the bits of one step on halfwords in the same time, and need no packing."""
 
 
 class Matrix:
@@ -27,13 +30,34 @@ class Matrix:
   def __init__(self, values: Values, builder: Builder, accumulators: Accumulators, waves: int, uops: list[UOp]):
     self.values, self.b, self.accumulators, self.waves = values, builder, accumulators, waves
     self.users = Counter(s for u in uops for s in u.src)
+    self.sums = self._integer_sums(uops)
     self.feeds = {id(c) for u in uops if u.op is Ops.WMMA and (c := self._source(u)) is not None}
     self.spare = True
     self._choose(uops)
 
+  def _integer_sums(self, uops: list[UOp]) -> dict[UOp, UOp]:
+    """Integer sums of an accumulator and a WMMA that starts from 0, and is used for nothing else, by WMMA: tinygrad leaves them beside it.
+    They are the same to the bit if it starts from the accumulator."""
+    made = {u: i for i, u in enumerate(uops)}
+    sums = {}
+    for u in uops:
+      if u.op is Ops.ADD and u.dtype in dtypes.ints:
+        load, element = sorted(u.src, key=lambda s: s.op is not Ops.LOAD)
+        wmma = element.src[0] if element.op is Ops.INDEX else element
+        if load.op is Ops.LOAD and wmma.op is Ops.WMMA and made[load] < made[wmma] and self.users[element] == self.users[wmma] == 1 \
+            and all(c.op is Ops.CAST and c.src[0].op is Ops.CONST and c.src[0].val == 0 for c in wmma.src[2].src):
+          sums[wmma] = u
+    return sums
+
+  def _start(self, wmma: UOp) -> UOp:
+    """What a WMMA starts from: its third operand, or the accumulator that the sum around it adds."""
+    if (around := self.sums.get(wmma)) is None:
+      return wmma.src[2]
+    return next(s for s in around.src if s.op is Ops.LOAD)
+
   def _source(self, wmma: UOp) -> UOp | None:
     """The LOAD or WMMA whose value is the accumulator of `wmma`, if only it looks at that value."""
-    c = wmma.src[2]
+    c = self._start(wmma)
     while c.op in (Ops.STACK, Ops.INDEX) and (c.op is Ops.INDEX or len(c.src) == 1):
       if self.users[c] != 1:
         return None
@@ -61,9 +85,9 @@ class Matrix:
     self.spare = room * self.waves < Config.PSUMS
 
   def wmma(self, u: UOp) -> tuple[Val, ...]:
-    """The matrix steps of a WMMA; one element per work item."""
+    """The matrix steps of a WMMA; one element per work item. The value is also that of the sum in `sums`."""
     dtype = u.src[0].dtype
-    a, b, c = (self.values.known[s] if s.op is Ops.STACK else (self.values.value(s),) for s in u.src)
+    a, b, c = (self.values.known[s] if s.op is Ops.STACK else (self.values.value(s),) for s in (*u.src[:2], self._start(u)))
     if (steps := STEPS.get((dtype, u.dtype))) is None:
       raise self.values.fail(u, f"the matrix unit has no step {dtype} to {u.dtype}")
     assert isinstance(a, tuple) and isinstance(b, tuple) and isinstance(c, tuple)
@@ -87,7 +111,10 @@ class Matrix:
         self._step(steps[0], bucket, pair, w)
       regs.append(bucket)
     out = Val("p", tuple(regs), depth=self.b.depth)
-    return (out if resident or id(u) in self.feeds and self.spare else self.b.to_vector(out),)
+    result = out if resident or id(u) in self.feeds and self.spare else self.b.to_vector(out)
+    if u in self.sums:
+      self.values.known[self.sums[u]] = result
+    return (result,)
 
   def _step(self, name: str, bucket: Reg, pair: tuple[Val, Val], wave: int) -> None:
     self.b.emit(inst(name, bucket, *(self.b.to_vector(v).at(wave) for v in pair)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
@@ -120,6 +121,22 @@ class Memory:
       own = Val("v", (own.at(wave),), depth=own.depth)  # type: ignore[arg-type]
       mask = own if mask is None else self.b.vector("vand", mask, own)
     return None if mask is None else mask.regs[0]
+
+  def words(self, index: UOp, uniform: list[tuple[int, UOp]], waves: np.ndarray, gate: Val | None, spread: Val | None) -> Val:
+    """Words of a buffer of narrower elements, all lanes at work; 0 where gated off.
+
+    Args:
+      index: any INDEX of the buffer. uniform: (coefficient in words, UOp). waves: word offsets, int64 of shape (waves, width).
+      spread: the same in registers, for waves that no address form fits.
+    """
+    prefix, base, _ = self._place(index)
+    x = self._sum(uniform, scalar=True)
+    regs = []
+    for w, at in enumerate(waves):
+      p = pattern(self.lanes.config, at, len(at))
+      a = self._access(base, MemType.W, x, 0, p, spread, self._mask(gate, False, p.active, w), w)
+      regs.append(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines))
+    return Val("v", tuple(regs), depth=self.b.depth)
 
   def load(self, u: UOp) -> Val:
     """LOAD(index[, alternative, gate]) from HBM or VMEM."""

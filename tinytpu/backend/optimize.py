@@ -16,12 +16,11 @@ from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
-from .products import may_pad, operands_vary, padding_is_harmless
+from .matmul import matrix_product
+from .products import may_pad, stride
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
-MAX_TILES = 8
-"""Bound on the tiles of C that are upcast along M or N."""
 MAX_LOADS = 16
 """Loads in a kernel's body that unrolling and upcasting aim for: they overlap, more would only make the program longer."""
 MAX_WASTE = 0.1
@@ -44,7 +43,7 @@ def install() -> None:
 
 def optimize(k: Scheduler, config: Config) -> Scheduler:
   """The kernel with opts applied; `k` itself is left alone."""
-  if USE_TC > 0 and (product := _matrix(k, config)) is not None:
+  if USE_TC > 0 and (product := matrix_product(k, config)) is not None:
     return product
   k = k.copy()
   _fill_lanes(k, config)
@@ -65,54 +64,14 @@ def _divisor(n: int, most: int) -> int:
   return next((d for d in range(min(n, most), 1, -1) if n % d == 0), 1)
 
 
-# -- matrix products ----------------------------------------------------------------------------------
-def _matrix(k: Scheduler, config: Config) -> Scheduler | None:
-  """The kernel on the matrix unit, or None if it has no matrix product that fits."""
-  for axis in range(3):
-    if not padding_is_harmless(k, axis):
-      continue
-    tk = k.copy()
-    try:
-      rngs = tk.apply_opt(Opt(OptOps.TC, axis, (-1, 2, USE_TC.value)))
-    except KernelOptError:
-      continue
-    if operands_vary(tk):
-      _block(tk, rngs)
-      return tk
-  return None
-
-
-def _block(k: Scheduler, rngs: list[UOp]) -> None:
-  """Block a matrix product: as many tiles of C as there are accumulators, so that each loaded tile is used several times. K is left
-  to `pipeline`, which keeps the order of the sum. rngs: what is left of N, M, K."""
-  n, m = ([d for d in range(1, MAX_TILES + 1) if rngs[i].src[0].divides(d) is not None] for i in (0, 1))
-  tiles_m, tiles_n = max(((a, b) for a in m for b in n if a * b <= Config.PSUMS), key=lambda ab: (ab[0] * ab[1], -sum(ab)))
-  for dim, amount in ((1, tiles_m), (0, tiles_n)):
-    if amount > 1:
-      k.apply_opt(Opt(OptOps.UPCAST, k.rngs.index(rngs[dim]), amount))
-
-
 # -- lanes --------------------------------------------------------------------------------------------
-def _stride(index: UOp, rng: UOp) -> int | None:
-  """Elements that `index` moves when `rng` counts up; None if that is no constant."""
-  total = 0
-  for term in index.get_idx().split_uop(Ops.ADD):
-    if term is rng:
-      total += 1
-    elif term.op is Ops.MUL and term.src[0] is rng and term.src[1].op is Ops.CONST:
-      total += term.src[1].val
-    elif rng in term.backward_slice_with_self:
-      return None
-  return total
-
-
 def _side_by_side(k: Scheduler, rng: UOp) -> int:
   """How many accesses an axis steps through element by element, stores counting double, less those it jumps about in."""
   stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
   score = 0
   for b in k.bufs:
-    stride, weight = _stride(b.src[1], rng), 2 if b in stored else 1
-    score += weight * (2 if stride == 1 else 1 if stride == 0 else -1 if stride is None else 0)
+    step, weight = stride(b.src[1], rng), 2 if b in stored else 1
+    score += weight * (2 if step == 1 else 1 if step == 0 else -1 if step is None else 0)
   return score
 
 

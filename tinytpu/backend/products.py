@@ -12,21 +12,41 @@ from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.uop.ops import Ops, UOp
 
 
+def product(k: Scheduler) -> tuple[UOp, UOp] | None:
+  """The factors of a kernel's first reduction, if it is a sum of products."""
+  reduce = k.reduceops[0] if k.reduceops else None
+  if reduce is None or reduce.arg[0] is not Ops.ADD or len(reduce.src) < 2:
+    return None
+  mul = reduce.src[0].src[0] if reduce.src[0].op is Ops.CAST else reduce.src[0]
+  return (mul.src[0], mul.src[1]) if mul.op is Ops.MUL else None
+
+
+def stride(index: UOp, rng: UOp) -> int | None:
+  """Elements that `index` moves when `rng` counts up; None if that is no constant."""
+  total = 0
+  for term in index.get_idx().split_uop(Ops.ADD):
+    if term is rng:
+      total += 1
+    elif term.op is Ops.MUL and term.src[0] is rng and term.src[1].op is Ops.CONST:
+      total += term.src[1].val
+    elif rng in term.backward_slice_with_self:
+      return None
+  return total
+
+
 def padding_is_harmless(k: Scheduler, axis: int) -> bool:
   """Whether the tensor-core opt's choice `axis` leaves K whole, or both factors are 0 beyond its end."""
-  if not k.reduceops:
+  factors = product(k)
+  if factors is None:
     return False
   reduce = k.reduceops[0]
-  mul = reduce.src[0].src[0] if reduce.src[0].op is Ops.CAST else reduce.src[0]
   ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
-  if mul.op is not Ops.MUL or not ranges:
-    return False
   outside = [b for b in k.bufs if b not in reduce.backward_slice]
   if any(_gated(b) for b in outside):
     return False  # see may_pad: M or N might be padded
   along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
   tile = {tc.dims[2] for tc in k.ren.tensor_cores}
-  return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in mul.src)
+  return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in factors)
 
 
 def may_pad(k: Scheduler, rng: UOp) -> bool:

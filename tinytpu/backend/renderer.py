@@ -11,10 +11,12 @@ from .. import __version__
 from ..asm import TasmError, assemble
 from ..asm.program import isa_hash
 from ..config import Config, preset
+from ..isa.table import OPS
 from . import decompose, optimize
 from .dump import Dump
-from .ir import flatten
+from .ir import S0, Code, Inst, Label, Reg, flatten, inst
 from .lower import Lowering
+from .packing import BYTES
 from .pipeline import pipeline
 from .regalloc import allocate, spill_bytes
 from .schedule import schedule
@@ -23,6 +25,8 @@ from .tensorcore import tensor_cores
 from .text import render
 
 DEFAULT_PRESET = "4x4"
+BYTEWISE = "bytewise"
+"""Label of a program's second version, and prefix of the labels in it."""
 
 
 class TinyTPUCompiler(Compiler):
@@ -71,7 +75,7 @@ class TinyTPURenderer(Renderer):
     Raises:
       UnsupportedError: something has no lowering; names UOp, dtypes and kernel.
     """
-    lowering = Lowering(self.config, uops, local_base := spill_bytes(self.config))
+    lowering = Lowering(self.config, uops, spill_bytes(self.config))
     with Dump(lowering.kernel, self.config) as dump:
       dump.uops(uops)
       program = lowering.run()
@@ -79,8 +83,24 @@ class TinyTPURenderer(Renderer):
       items = pipeline(program.items, self.config)
       dump.block("2-pipelined.txt", items)
       code = allocate(flatten(items, Config.LOOP_DEPTH), self.config, program.kernel, len(program.args))
+      if bases := lowering.packing.bases():
+        code = Code([*_misaligned(bases), *code.items, *self._without_words(uops).items], [])
       dump.code("3-allocated.txt", code)
-      top = local_base + program.local_bytes if program.local_bytes else 0
+      top = lowering.local_base + program.local_bytes if program.local_bytes else 0
       text = render(program.kernel, program.args, top, schedule(code, self.config), self.config)
       dump.text(text)
     return text
+
+  def _without_words(self, uops: list[UOp]) -> Code:
+    """The program for buffers of bytes that do not start at words."""
+    program = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
+    items = flatten(pipeline(program.items), Config.LOOP_DEPTH, BYTEWISE)
+    code = allocate(items, self.config, program.kernel, len(program.args))
+    return Code([Label(BYTEWISE), *code.items], [])
+
+
+def _misaligned(bases: list[Reg]) -> list[Inst]:
+  """Code that goes to `BYTEWISE` if one of these registers holds no multiple of a word."""
+  bits = Reg("s", 1)  # nothing is in it yet
+  code = [inst("sor", bits, S0 if i == 0 else bits, base) for i, base in enumerate(bases)]
+  return [*code, inst("sand", bits, bits, BYTES - 1), Inst(OPS["bne"], None, [bits, S0], target=BYTEWISE)]
