@@ -94,7 +94,7 @@ class TinyTPURenderer(Renderer):
   def _without_words(self, uops: list[UOp]) -> Code:
     """The program for buffers of bytes that do not start at words."""
     program = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
-    items = flatten(pipeline(program.items), Config.LOOP_DEPTH, BYTEWISE)
+    items = flatten(pipeline(program.items, self.config), Config.LOOP_DEPTH, BYTEWISE)
     code = allocate(items, self.config, program.kernel, len(program.args))
     return Code([Label(BYTEWISE), *code.items], [])
 
