@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import history
+from .upstream_sample import SAMPLE
 
 COMMIT = "a9069c177a"
 COUNTS = ("passed", "failed", "skipped", "error", "xfailed", "xpassed")
@@ -61,14 +62,15 @@ class Outcome:
   failed: list[str]
 
 
-def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int) -> Outcome:
-  """Run one file; pytest's own report goes to a log whose name is printed if anything failed."""
+def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int, sample: bool = False) -> Outcome:
+  """Run one file, or the sample of `upstream_sample` from it; pytest's report goes to a log whose name is printed if anything failed."""
   with tempfile.TemporaryDirectory() as folder:
     for part in ("test", "extra", "examples", "conftest.py"):
       (Path(folder) / part).symlink_to(checkout.resolve() / part)
     sums = Path(folder) / "sums"
     sums.mkdir()
-    command = [sys.executable, "-m", "pytest", suite.path, "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
+    tests = [f"{suite.path}::TestOps::test_{name}" for name in SAMPLE] if sample else [suite.path]
+    command = [sys.executable, "-m", "pytest", *tests, "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", "bench.upstream_plugin"]
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
@@ -95,10 +97,15 @@ def main() -> int:
   parser = argparse.ArgumentParser(prog="python -m bench.upstream", description=__doc__.split("\n")[0])
   parser.add_argument("checkout", type=Path, help=f"a checkout of tinygrad's repository at {COMMIT}")
   parser.add_argument("files", nargs="*", help=f"which: {', '.join(s.name for s in SUITES)} (default: all)")
-  parser.add_argument("--device", default="TINYTPU", help="DEV of the run, e.g. RTL+TINYTPU (default: %(default)s)")
+  parser.add_argument("--device", help="DEV of the run, e.g. RTL+TINYTPU (default: TINYTPU)")
   parser.add_argument("-k", dest="select", help="pytest's -k: only tests whose names match")
   parser.add_argument("-n", dest="jobs", type=int, default=2, help="processes (default: %(default)s)")
+  parser.add_argument("--sample", action="store_true",
+                      help=f"{len(SAMPLE)} cases of test_ops, on both engines unless --device says otherwise")
   options = parser.parse_args()
+  if options.sample:
+    options.files, options.device = ["test_ops"], options.device or "BOTH+TINYTPU"
+  options.device = options.device or "TINYTPU"
   names = options.files or [s.name for s in SUITES]
   if unknown := [n for n in names if n not in {s.name for s in SUITES}]:
     parser.error(f"no file {unknown[0]!r}; there are: {', '.join(s.name for s in SUITES)}")
@@ -111,14 +118,14 @@ def main() -> int:
   rows, bad = {}, False
   for suite in (s for s in SUITES if s.name in names):
     with console.status(suite.name):
-      o = run(options.checkout, suite, options.device, options.select, options.jobs)
+      o = run(options.checkout, suite, options.device, options.select, options.jobs, options.sample)
     passed, failed = o.counts.get("passed", 0), o.counts.get("failed", 0) + o.counts.get("error", 0)
-    bad |= bool(o.failed) or o.fallbacks > 0 or (passed < suite.floor and not options.select)
+    bad |= bool(o.failed) or o.fallbacks > 0 or (passed < suite.floor and not options.select and not options.sample)
     table.add_row(suite.name, *map(str, (passed, failed, o.counts.get("skipped", 0), suite.floor)), f"{o.seconds:.0f}", f"{o.cycles:,}")
     rows[suite.name] = {**o.counts, "seconds": round(o.seconds), "cycles": o.cycles}
     console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, sep="\n  ", highlight=False)
   console.print(table)
-  if not options.select:
+  if not options.select and not options.sample:
     history.append("upstream", {"device": options.device, "files": rows})
   return int(bad)
 

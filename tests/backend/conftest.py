@@ -41,9 +41,17 @@ def floats(rng: np.random.Generator) -> Callable[..., np.ndarray]:
 def script() -> Callable[..., str]:
   """Run a script in a fresh interpreter with DEV=TINYTPU and environment variables; returns what it printed. It must
   import tinytpu.boot, which stands for the .pth file of an installed package."""
-  def run(code: str, **env: str) -> str:
-    environment = {**os.environ, "DEV": DEVICE, "CACHELEVEL": "0", **env}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-  return run
+  return lambda code, **env: _python(["-c", code], env)
+
+
+@pytest.fixture
+def both() -> Callable[..., str]:
+  """Run a module with arguments in a fresh interpreter, every launch on both engines and compared; returns what it printed."""
+  return lambda module, *arguments: _python(["-m", module, *arguments], {"DEV": f"BOTH+{DEVICE}"})
+
+
+def _python(arguments: list[str], env: dict[str, str]) -> str:
+  environment = {**os.environ, "DEV": DEVICE, "CACHELEVEL": "0", **env}
+  done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=1200)
+  assert done.returncode == 0, done.stderr[-3000:]
+  return done.stdout

@@ -14,7 +14,7 @@ from tinygrad.helpers import DEBUG, DEV, PROFILE
 from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import preset
-from ..machine import DEFAULT_LIMIT, Engine, RunResult, open_engine
+from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
 from .dump import launched
 from .graph import TinyTPUGraph
 from .heap import Heap
@@ -109,13 +109,14 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
 
 
 class TinyTPUDevice(Compiled):
-  """One TinyTPU. DEV=TINYTPU is the simulator, DEV=RTL+TINYTPU the Verilated RTL, DEV=TINYTPU::4x4 chooses the preset."""
+  """One TinyTPU. DEV=TINYTPU is the simulator, DEV=RTL+TINYTPU the Verilated RTL, DEV=BOTH+TINYTPU both, compared after each launch;
+  DEV=TINYTPU::4x4 chooses the preset."""
 
   def __init__(self, device: str):
     target = DEV.target("TINYTPU")
     self.kind = (target.interface or "iss").lower()
-    if self.kind not in ("iss", "rtl"):
-      raise RuntimeError(f"{device} has no interface {target.interface!r}; there are ISS (the default) and RTL")
+    if self.kind not in KINDS:
+      raise RuntimeError(f"{device} has no interface {target.interface!r}; there are ISS (the default), RTL, and BOTH, which compares them")
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.heap = Heap(0, self.config.hbm_bytes)
     self._stale = False
@@ -147,6 +148,8 @@ class TinyTPUDevice(Compiled):
              profile_key: bytes | None = None) -> RunResult:
     """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
     stale, self._stale = self._stale, False
+    if self.kind == "both":
+      self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
     result = self.engine.launch(address, args, limit=limit, invalidate=stale)
     if result.fault is None:
       stats.add(Run(self.device, name, result.cycles, result.counters))

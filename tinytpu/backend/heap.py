@@ -9,6 +9,8 @@ class Heap:
 
   def __init__(self, start: int, end: int):
     self.free_ranges: list[tuple[int, int]] = [(start, end)]
+    self.high = start
+    """End of the highest range ever taken."""
 
   def take(self, size: int, align: int) -> int:
     """The address of `size` bytes at a multiple of `align`.
@@ -26,6 +28,7 @@ class Heap:
       raise MemoryError(f"no {size} bytes of HBM are free in one piece (largest: {largest}); free tensors or raise Config.hbm_bytes")
     _, i, at = best
     a, b = self.free_ranges[i]
+    self.high = max(self.high, at + size)
     self.free_ranges[i:i + 1] = [r for r in ((a, at), (at + size, b)) if r[0] < r[1]]
     return at
 

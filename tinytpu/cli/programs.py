@@ -64,8 +64,9 @@ def run(
   Exit code 1 after a fault, 2 if the engines differ.
   """
   from ..machine import open_engine
+  from ..machine.compare import compare
   from . import memory
-  from .report import compare, counter_table, print_registers
+  from .report import counter_table, print_registers
   program = read_program(file, machine_of(preset) if preset else None)
   if preset and program.config != preset:
     raise ValueError(f"{file} was assembled for preset {program.config}, not {preset}; assemble its text again with --preset {preset}")
@@ -97,7 +98,7 @@ def run(
       print_registers(first.state())
     for text in show or []:
       say(f"{text}: {memory.show_memory(first.hbm, text)}")
-    if len(engines) == 2 and (differences := compare(engines, outcomes)):
+    if len(engines) == 2 and (differences := compare(engines, {kind: result for kind, (result, _) in outcomes.items()})):
       for line in differences:
         say(f"engines differ: {line}", "bold red", to=errors)
       raise typer.Exit(2)

@@ -11,7 +11,7 @@ import numpy as np
 from ..config import Config
 from ..isa.faults import FaultRecord
 
-KINDS = ("iss", "rtl")
+KINDS = ("iss", "rtl", "both")
 DEFAULT_LIMIT = 1 << 36
 """Watchdog limit in cycles of a launch that names none: more than any sensible kernel, and not for ever."""
 
@@ -92,11 +92,12 @@ def check_launch(config: Config, program_address: int, args: Sequence[int], entr
 
 def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], None] | None = None,
                 waveform: Path | None = None) -> Engine:
-  """Open an engine for `config`: "iss", the simulator, or "rtl", the Verilated RTL. Same program, same memory, same cycles.
+  """Open an engine for `config`: "iss", the simulator, or "rtl", the Verilated RTL. Same program, same memory, same cycles:
+  "both" runs every launch on either and raises `both.EngineMismatch` if they differ.
 
   Args:
     progress: called with a line of text before and after anything slow (compilation that is not in the cache yet).
-    waveform: VCD file to write, of the RTL only.
+    waveform: VCD file to write, not of the simulator alone.
 
   Raises:
     ValueError: unknown kind (the message lists those that exist), or a waveform of the simulator.
@@ -109,4 +110,7 @@ def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], Non
   if kind == "rtl":
     from .rtl import RtlEngine
     return RtlEngine(config, progress, waveform)
+  if kind == "both":
+    from .both import BothEngine
+    return BothEngine(config, progress, waveform)
   raise ValueError(f"unknown engine {kind!r}; engines: {', '.join(KINDS)}")
