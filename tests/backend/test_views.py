@@ -157,3 +157,17 @@ def test_what_pads_a_computed_value_is_written(rows, floats):
   del junk
   got = (x.cumsum(1) + y).clip(-9, 3).pad(((0, 0), (0, 2)), value=1).numpy()
   np.testing.assert_allclose(got, np.pad(np.clip(np.cumsum(a, 1) + b, -9, 3), ((0, 0), (0, 2)), constant_values=1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [15, 18, 31, 47, 97, 299])
+def test_gated_loads_on_odd_sizes(columns, floats):
+  """A pad with a value, and a cat: what is chosen in place of a load, also in the wave that is not full."""
+  a, b = floats(5, columns), floats(5, 2)
+  x, y = Tensor(a).realize(), Tensor(b).realize()
+  junk = Tensor.full((5 * 16 * columns,), 77.0).contiguous().realize()
+  del junk
+  np.testing.assert_array_equal(x[:, ::-1].pad(((0, 1), (2, 1)), value=3).numpy(),
+                                np.pad(a[:, ::-1], ((0, 1), (2, 1)), constant_values=3))
+  np.testing.assert_array_equal((x.cat(y, x, dim=1) + 1).numpy(), np.concatenate([a, b, a], 1) + np.float32(1))
+  np.testing.assert_allclose(x.pad(((1, 0), (0, 3)), value=2).sum(0).numpy(),
+                             np.pad(a.astype(np.float64), ((1, 0), (0, 3)), constant_values=2).sum(0), rtol=1e-5, atol=1e-5)

@@ -1,8 +1,8 @@
 """Corrections to tinygrad's decomposition of 64-bit integers, for this renderer only.
 
-tinygrad 0.14 splits a division by a negative 64-bit constant into words wrongly (its own `EMULATED_DTYPES=long DEV=PYTHON` gives
-5 // -2 = 0), so such a division becomes one by the constant's magnitude first. And it takes the low word of a float as if a
-conversion to 32 bits wrapped; this machine's saturates, so the words are cut apart before.
+Division goes another way altogether (`longdiv`): tinygrad's is long, and 0.14 splits one by a negative constant into words wrongly
+(its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a conversion to 32
+bits wrapped; this machine's saturates, so the words are cut apart before.
 """
 from __future__ import annotations
 
@@ -13,21 +13,9 @@ from tinygrad import codegen
 from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-LEAST = -1 << 63
+from .longdiv import divide
 
-
-def _by_magnitude(d: UOp, x: UOp, c: UOp) -> UOp | None:
-  if (n := int(c.val)) >= 0:
-    return None
-  if n == LEAST:  # its magnitude is no int64: only LEAST itself divides to 1
-    least, zero = x.eq(x.const_like(LEAST)), x.const_like(0)
-    quotient, rest = least.where(x.const_like(1), zero), least.where(zero, x)
-  else:
-    quotient, rest = -x.alu(Ops.CDIV, x.const_like(-n)), x.alu(Ops.CMOD, x.const_like(-n))
-  if d.op in (Ops.CDIV, Ops.CMOD):
-    return quotient if d.op is Ops.CDIV else rest
-  down = rest.ne(0) & (x < 0).ne(True)  # signs differ and something remains: rounding down is one further
-  return down.where(quotient - 1, quotient) if d.op is Ops.FLOORDIV else down.where(rest + n, rest)
+LONG = (dtypes.int64, dtypes.uint64)
 
 
 def _from_float(d: UOp, x: UOp) -> UOp:
@@ -41,8 +29,8 @@ def _from_float(d: UOp, x: UOp) -> UOp:
 
 
 CORRECTIONS = PatternMatcher([
-  (UPat((Ops.CDIV, Ops.CMOD, Ops.FLOORDIV, Ops.FLOORMOD), dtypes.int64, src=(UPat.var("x"), UPat.cvar("c")), name="d"), _by_magnitude),
-  (UPat(Ops.CAST, (dtypes.int64, dtypes.uint64), src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
+  (UPat((Ops.CDIV, Ops.CMOD), LONG, src=(UPat.var("x"), UPat.var("y")), name="d"), divide),
+  (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
 
 
 def install(supported: tuple[Ops, ...]) -> None:

@@ -17,12 +17,17 @@ from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
 from .matmul import matrix_product
-from .products import may_pad, stride
+from .products import stride
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
 MAX_LOADS = 16
 """Loads in a kernel's body that unrolling and upcasting aim for: they overlap, more would only make the program longer."""
+GOOD_FILL = 0.75
+"""Share of lanes at work with which a kernel that loads nothing is not padded: it has no latency that upcasting would hide, and its
+stores need no gate then."""
+MAX_WAVES = 4
+"""Waves up to which an axis that is no whole number of them becomes one group: upcast so to speak, and nothing is padded or gated."""
 MAX_WASTE = 0.1
 """Share of idle work that padding an axis beyond a whole wave may add, for the sake of upcasting it."""
 
@@ -46,8 +51,7 @@ def optimize(k: Scheduler, config: Config) -> Scheduler:
   if USE_TC > 0 and (product := matrix_product(k, config)) is not None:
     return product
   k = k.copy()
-  _fill_lanes(k, config)
-  _overlap(k)
+  _overlap(k, _fill_lanes(k, config))
   return k
 
 
@@ -79,25 +83,45 @@ def _size(rng: UOp) -> int | None:
   return int(rng.src[0].val) if rng.src[0].op is Ops.CONST else None
 
 
-def _fill_lanes(k: Scheduler, config: Config) -> None:
+def _fill_lanes(k: Scheduler, config: Config) -> int:
+  """Make axes local; returns the waves of a group."""
   room = config.width
   outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None]
   reduces = [r for r in k.ranges_of(AxisType.REDUCE) if _size(r) is not None]
   if reduces and math.prod(_size(r) or 1 for r in outputs) <= room // 4 and (grouped := _group(k, config, outputs, reduces)):
     room //= grouped
+  loads = _loads(k)
+  enough = 1.0 if loads else GOOD_FILL
   for rng in sorted(outputs, key=lambda r: _side_by_side(k, r), reverse=True):
     if room == 1 or rng not in k.rngs:
       continue
-    size = _size(rng) or 1
-    axis = k.rngs.index(rng)
-    if size > room and size % room and may_pad(k, rng):  # not a whole number of waves
+    size, axis = _size(rng) or 1, k.rngs.index(rng)
+    waves, most = -(-size // config.width), min(MAX_WAVES, MAX_LOADS // max(1, loads))
+    if room == config.width and size % room and 1 < waves <= most and _try(k, OptOps.LOCAL, axis, size):
+      return waves
+    if size > room and _divisor(size, room) < enough * room:  # not a whole number of waves
       unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
       padded = -(-size // unit) * unit
-      if size / padded >= _divisor(size, room) / room and _try(k, OptOps.PADTO, axis, unit):
+      if size / padded >= _divisor(size, room) / room:
+        _pad(k, axis, unit)
         size, axis = padded, [r.arg for r in k.rngs].index(rng.arg)
     amount = _divisor(size, room)
     if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
       room //= amount
+  return 1
+
+
+def _pad(k: Scheduler, axis: int, unit: int) -> None:
+  """Round an output axis up to a multiple of `unit`: loads beyond its end give 0, stores are dropped. tinygrad's own PADTO calls what
+  such loads give invalid, and with it whatever a gate of theirs (a `pad` with a value, a `cat`) chooses in their place."""
+  rng = k.rngs[axis]
+  size = rng.vmax + 1
+  padded = rng.replace(src=(rng.src[0].const_like(-(-size // unit) * unit),))
+  inside = padded < size
+  gated = {b: b.replace(src=(b.src[0], b.src[1].get_idx().valid(inside & b.src[1].get_valid())))
+           for b in k.bufs if rng in b.src[1].get_idx().backward_slice_with_self}
+  k.ast = k.ast.substitute({**gated, rng: padded})
+  k.applied_opts.append(Opt(OptOps.PADTO, axis, unit))
 
 
 def _group(k: Scheduler, config: Config, outputs: Iterable[UOp], reduces: list[UOp]) -> int:
@@ -115,15 +139,15 @@ def _group(k: Scheduler, config: Config, outputs: Iterable[UOp], reduces: list[U
 def _loads(k: Scheduler) -> int:
   """Loads in the kernel's body."""
   stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
-  return max(1, sum(b not in stored for b in k.bufs))
+  return sum(b not in stored for b in k.bufs)
 
 
-def _overlap(k: Scheduler) -> None:
+def _overlap(k: Scheduler, waves: int) -> None:
   """Unroll a reduction and upcast an output axis, so that several loads are under way at once. A little of the first, then the second
   (sums that do not wait for each other), and the rest of the room to the first again."""
-  body = _loads(k)
+  body = max(1, _loads(k)) * waves
   body *= _unroll(k, min(4, MAX_LOADS // body))
-  most = min(8, MAX_LOADS // body)
+  most = min(8, MAX_LOADS // body, MAX_UPCAST // waves)
   for rng in sorted((r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None), key=lambda r: _side_by_side(k, r), reverse=True):
     amount = _divisor(_size(rng) or 1, most)
     if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):

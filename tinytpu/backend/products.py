@@ -43,16 +43,10 @@ def padding_is_harmless(k: Scheduler, axis: int) -> bool:
   ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
   outside = [b for b in k.bufs if b not in reduce.backward_slice]
   if any(_gated(b) for b in outside):
-    return False  # see may_pad: M or N might be padded
+    return False  # M or N might be padded, see `optimize._pad`
   along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
   tile = {tc.dims[2] for tc in k.ren.tensor_cores}
   return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in factors)
-
-
-def may_pad(k: Scheduler, rng: UOp) -> bool:
-  """Whether an output axis may be padded. tinygrad gates every load along it; a load with a gate of its own, around which something
-  else is chosen (a `pad` with a value, a `cat`), would then mask the store of that choice."""
-  return not any(rng in b.src[1].backward_slice_with_self and _gated(b) for b in k.bufs)
 
 
 def _gated(access: UOp) -> bool:
