@@ -45,9 +45,15 @@ def script() -> Callable[..., str]:
 
 
 @pytest.fixture
+def module() -> Callable[..., str]:
+  """Run a module with arguments in a fresh interpreter; returns what it printed."""
+  return lambda name, *arguments: _python(["-m", name, *arguments], {})
+
+
+@pytest.fixture
 def both() -> Callable[..., str]:
-  """Run a module with arguments in a fresh interpreter, every launch on both engines and compared; returns what it printed."""
-  return lambda module, *arguments: _python(["-m", module, *arguments], {"DEV": f"BOTH+{DEVICE}"})
+  """The same with every launch on both engines and compared."""
+  return lambda name, *arguments: _python(["-m", name, *arguments], {"DEV": f"BOTH+{DEVICE}"})
 
 
 def _python(arguments: list[str], env: dict[str, str]) -> str:

@@ -76,3 +76,15 @@ def test_beam(script):
                "a, b = np.ones((9, 8), np.float32), np.ones((8, 6), np.float32)\n"
                "print((Tensor(a) @ Tensor(b)).numpy().sum())", BEAM="1", PARALLEL="0")
   assert out.split()[-1] == str(float(9 * 8 * 6))
+
+
+def test_beam_is_never_slower_than_the_optimiser(script):
+  """In simulated cycles, on shapes that need padding to fill lanes or to reach the matrix unit."""
+  code = ("import tinytpu.boot, numpy as np\nfrom tinygrad import Tensor\nfrom tinytpu.backend.stats import stats\n"
+          "a, b = Tensor(np.ones((13, 10), np.float32)).realize(), Tensor(np.ones((10, 14), np.float32)).realize()\n"
+          "for f in (lambda: a @ b, lambda: a * 3 + 1, lambda: a.sum(0)):\n"
+          "  f().realize()\n  stats.reset()\n  f().realize()\n  print(stats.cycles, stats.launches)")
+  ours, searched = ([tuple(map(int, line.split())) for line in script(code, BEAM=beam, PARALLEL="0").strip().splitlines()[-3:]]
+                    for beam in ("0", "1"))
+  assert [launches for _, launches in ours] == [launches for _, launches in searched] == [1, 1, 1]
+  assert all(found <= mine for (found, _), (mine, _) in zip(searched, ours, strict=True)), (searched, ours)
