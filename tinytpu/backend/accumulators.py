@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import UOp
 
+from .arrays import element_index, register_buffer
 from .builder import Builder, Val, imm
 from .ir import Reg
 from .values import Values
@@ -37,16 +38,13 @@ class Accumulators:
     Raises:
       UnsupportedError: the index is not a constant.
     """
-    buffer = index.src[0]
-    while buffer.op is Ops.AFTER:
-      buffer = buffer.src[0]
-    at = index.src[1].src[0] if len(index.src) == 2 and index.src[1].op is Ops.CAST else None
-    if index.op is not Ops.INDEX or buffer.op is not Ops.BUFFER or at is None or at.op is not Ops.CONST:
-      raise self.values.fail(index, "accumulators live in registers and take constant indices only; unroll the loop over them")
-    return buffer, int(at.val)
+    buffer, at = register_buffer(index), element_index(index)
+    if buffer is None or at is None:
+      raise self.values.fail(index, "accumulators live in registers and take constant indices only")
+    return buffer, at
 
-  def load(self, u: UOp) -> Val:
-    """The current value of an element."""
+  def load(self, u: UOp, gate: Val | None = None) -> Val:
+    """The current value of an element, whatever the gate."""
     if (v := self.current.get(self.key(u.src[0]))) is None:
       raise self.values.fail(u, "an accumulator is read before it is written")
     return v

@@ -39,6 +39,7 @@ class Lanes:
     self.ids = np.minimum(np.arange(self.waves * config.width), self.count - 1).astype(np.int64)
     self._fixed: dict[UOp, np.ndarray | None] = {}
     self._uniform: dict[UOp, bool] = {}
+    self._alike: dict[UOp, bool] = {}
 
   def active(self, wave: int) -> int:
     """Lanes of a wave that hold work items. (A lone work item fills its wave: all lanes do the same.)"""
@@ -80,6 +81,14 @@ class Lanes:
     if u not in self._uniform:
       self._uniform[u] = self._is_uniform(u)
     return self._uniform[u]
+
+  def alike(self, u: UOp) -> bool:
+    """Whether a value is the same in every lane, wherever it is computed. Errs towards no."""
+    if u not in self._alike:
+      at_once = u.op is not Ops.SPECIAL and (u.op is not Ops.LOAD or u.src[0].src[0].addrspace is AddrSpace.GLOBAL)
+      self._alike[u] = self.uniform(u) or at_once and bool(u.src) and all(
+        self.alike(s) for s in (u.src if u.op is not Ops.LOAD else (u.src[0].src[1], *u.src[1:])))
+    return self._alike[u]
 
   def _is_uniform(self, u: UOp) -> bool:
     if u.op is Ops.CONST:

@@ -1,15 +1,17 @@
 """From tinygrad's linear UOps to machine IR: walks the program in order and hands each UOp to its pass."""
 from __future__ import annotations
 
-from tinygrad.dtype import AddrSpace, dtypes
+from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
 from ..config import Config
-from .accumulators import Accumulators, Key
+from .accumulators import Accumulators
+from .arrays import Arrays, register_buffer
 from .builder import Builder, Val, imm
 from .errors import UnsupportedError
 from .ir import Inst, Loop, Reg, inst
 from .lanes import Lanes
+from .loops import Loops
 from .matrix import Matrix
 from .memory import Memory, local_bytes
 from .packing import Packing
@@ -52,13 +54,12 @@ class Lowering:
     self.values = Values(self.kernel, self.b, self.lanes)
     self.memory = Memory(self.values, self.b, self.lanes)
     self.accumulators = Accumulators(self.values, self.b, self.lanes.waves)
+    self.arrays = Arrays(self.values, self.memory, uops, local_base)
+    self.loops = Loops(self.values, self.memory, self.accumulators, self.arrays, uops)
     self.packing = Packing(self.values, self.b, self.memory, uops, aligned)
     self.matrix = Matrix(self.values, self.b, self.accumulators, self.lanes.waves, uops)
-    self.gates: list[Val] = []
     self.args: list[str] = []
-    self.local_base, self.local_top = local_base, local_base
-    self.open: list[UOp] = []
-    self.ends = {u.src[1]: i for i, u in enumerate(uops) if u.op is Ops.END}
+    self.local_base, self.local_top = local_base, self.arrays.top
 
   def _constant(self, u: UOp) -> int:
     v = u.src[0] if u.op is Ops.CAST else u
@@ -113,12 +114,6 @@ class Lowering:
     return len(axes)
 
   # -- statements -----------------------------------------------------------------------------------
-  def _gate(self) -> Val | None:
-    gate = None
-    for g in self.gates:
-      gate = g if gate is None else self.values.apply("vand", "sand", gate, g)
-    return gate
-
   def _lower(self, at: int, u: UOp) -> None:
     known = self.values.known
     if u.op in _SKIP or u in self.packing.absorbed:
@@ -127,23 +122,22 @@ class Lowering:
       case Ops.BUFFER:
         self._buffer(u)
       case Ops.LOAD:
-        known[u] = self._element(u) if u.src[0].src[0].addrspace is AddrSpace.REG else self.memory.load(u)
+        known[u] = self._load(u)
       case Ops.STORE:
-        store = self.accumulators.store if u.src[0].src[0].addrspace is AddrSpace.REG else self.memory.store
-        store(u, self._gate())
+        self._home(u).store(u, self.loops.gate())
       case Ops.WMMA:
         for s in u.src:
           if s.op is Ops.STACK and s not in known:
             known[s] = self.packing.operand(s)
         known[u] = self.matrix.wmma(u)
       case Ops.IF:
-        self.gates.append(self.values.value(u.src[0]))
+        self.loops.gates.append(self.values.value(u.src[0]))
       case Ops.ENDIF:
-        self.gates.pop()
+        self.loops.gates.pop()
       case Ops.RANGE:
-        self._range(at, u)
+        self.loops.begin(at, u)
       case Ops.END:
-        self._end(u)
+        self.loops.end(u)
       case Ops.INDEX | Ops.STACK | Ops.CAST | Ops.BITCAST:
         pass
       case _ if u.op.name in ("CUSTOM", "CUSTOMI", "CALL", "INS", "SHRINK"):
@@ -151,8 +145,14 @@ class Lowering:
       case _:
         pass  # arithmetic is computed where it is needed
 
-  def _element(self, u: UOp) -> Val:
-    v = self.accumulators.load(u)
+  def _home(self, u: UOp) -> Memory | Accumulators | Arrays:
+    """Where what a LOAD or STORE names is kept."""
+    if register_buffer(u.src[0]) is None:
+      return self.memory
+    return self.arrays if self.arrays.holds(u.src[0]) else self.accumulators
+
+  def _load(self, u: UOp) -> Val:
+    v = self._home(u).load(u, self.loops.gate())
     return v if v.file != "p" or id(u) in self.matrix.feeds else self.b.to_vector(v)  # popped here: the bucket may change later
 
   def _buffer(self, u: UOp) -> None:
@@ -164,30 +164,3 @@ class Lowering:
     if self.local_top > self.config.vmem_bytes:
       raise self.values.fail(u, f"LOCAL buffers need {self.local_top - self.local_base} bytes of VMEM, "
                              f"there are {self.config.vmem_bytes - self.local_base}")
-
-  def _stored(self, at: int, loop: UOp) -> list[Key]:
-    body = self.uops[at:self.ends[loop]]
-    return [self.accumulators.key(u.src[0]) for u in body if u.op is Ops.STORE and u.src[0].src[0].addrspace is AddrSpace.REG]
-
-  def _range(self, at: int, u: UOp) -> None:
-    count = None
-    if u.dtype is not dtypes.void:
-      if not self.lanes.uniform(u.src[0]):
-        raise self.values.fail(u, "the number of passes of a loop must not depend on the work item or on memory")
-      count = self.b.to_scalar(self.values.value(u.src[0])).regs[0]
-    self.accumulators.open_loop(self._stored(at, u))
-    self.values.known[u] = self.b.open_loop(count)
-    self.accumulators.enter_loop()
-    self.open.append(u)
-
-  def _end(self, u: UOp) -> None:
-    until = None
-    if self.open.pop() is not u.src[1]:
-      raise self.values.fail(u, "loops must nest")
-    if len(u.src) == 3:
-      if not self.lanes.uniform(u.src[2]) and self.lanes.count > 1:
-        raise self.values.fail(u, "the condition of a loop must not depend on the work item")
-      until = self.b.to_scalar(self.values.value(u.src[2])).regs[0]
-    self.accumulators.end_loop(merge=until is None)
-    self.b.close_loop(until)
-    self.accumulators.close_loop()

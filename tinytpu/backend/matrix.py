@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tinygrad.dtype import AddrSpace, DType, dtypes
+from tinygrad.dtype import DType, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 from ..config import Config
 from .accumulators import Accumulators, Key
+from .arrays import element_index, register_buffer
 from .builder import Builder, Val
 from .ir import Reg, inst
 from .tensorcore import FLOATS
@@ -74,7 +75,7 @@ class Matrix:
       first = u
       while (c := self._source(first)) is not None and c.op is Ops.WMMA:
         first = c
-      if c is None or c.src[0].src[0].addrspace is not AddrSpace.REG:
+      if c is None or register_buffer(c.src[0]) is None or element_index(c.src[0]) is None:
         others = True
         continue
       keys[self.accumulators.key(c.src[0])] = None

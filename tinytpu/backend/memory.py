@@ -79,7 +79,7 @@ class Memory:
     once = (uniform or gather is not None and gather.waves == 1 and patterns[0].form == "x") and (gate is None or gate.waves == 1)
     guard = store or bool(parts.mixed)
     sole = waves - 1 if store else 0  # a store's last value stays; a load serves all waves, and the first has every lane at work
-    return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, self._mask(gate, guard, patterns[w].active, w), w)
+    return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, self.mask(gate, guard, patterns[w].active, w), w)
                     for w in ((sole,) if once else range(waves))]
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
@@ -110,7 +110,7 @@ class Memory:
     mem.mask = mask
     return Access(p.form, mem, lines)
 
-  def _mask(self, gate: Val | None, guard: bool, active: int, wave: int) -> Reg | None:
+  def mask(self, gate: Val | None, guard: bool, active: int, wave: int) -> Reg | None:
     """The mask of an access of which `active` lanes fit its address form; guard: lanes without a work item must do nothing."""
     mask = None
     active = min(active, self.lanes.active(wave)) if guard else active
@@ -134,15 +134,16 @@ class Memory:
     regs = []
     for w, at in enumerate(waves):
       p = pattern(self.lanes.config, at, len(at))
-      a = self._access(base, MemType.W, x, 0, p, spread, self._mask(gate, False, p.active, w), w)
+      a = self._access(base, MemType.W, x, 0, p, spread, self.mask(gate, False, p.active, w), w)
       regs.append(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines))
     return Val("v", tuple(regs), depth=self.b.depth)
 
-  def load(self, u: UOp) -> Val:
-    """LOAD(index[, alternative, gate]) from HBM or VMEM."""
+  def load(self, u: UOp, around: Val | None) -> Val:
+    """LOAD(index[, alternative, gate]) from HBM or VMEM. around: gate of what is around it; where that is 0 the value is any."""
     gate = self.values.value(u.src[2]) if len(u.src) > 2 else None
     alternative = self.values.value(u.src[1]) if len(u.src) > 2 else imm(0)
-    prefix, accesses = self.accesses(u.src[0], gate, store=False)
+    both = around if gate is None else gate if around is None else self.values.apply("vand", "sand", gate, around)
+    prefix, accesses = self.accesses(u.src[0], both, store=False)
     regs = tuple(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines) for a in accesses)
     v = Val("v", regs, depth=self.b.depth)
     if gate is None or alternative.file == "i" and alternative.imm == 0:
