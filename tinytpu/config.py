@@ -5,7 +5,7 @@ the field names: bytes, words (32 bits), cycles.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 MIN_VECTOR_LANES, MAX_VECTOR_LANES, MAX_BEATS = 4, 64, 8
@@ -123,11 +123,18 @@ PRESETS: dict[str, Config] = {config.name: config for config in (
 
 
 def preset(name: str, **changes: Any) -> Config:
-  """The preset called `name`, with fields replaced by `changes`.
+  """The preset called `name`, with fields replaced by `changes`, or by `name` itself: "4x4,vector_lanes=4,hbm_latency=10".
 
   Raises:
-    ConfigError: no such preset; the message lists those that exist.
+    ConfigError: no such preset or field (the message lists those that exist), or no machine that can be built.
   """
-  if name not in PRESETS:
-    raise ConfigError(f"unknown preset {name!r}; presets: {', '.join(PRESETS)}")
-  return replace(PRESETS[name], **changes) if changes else PRESETS[name]
+  base, *assignments = name.split(",")
+  if base not in PRESETS:
+    raise ConfigError(f"unknown preset {base!r}; presets: {', '.join(PRESETS)}")
+  numbers = [field.name for field in fields(Config) if field.name != "name"]
+  for assignment in assignments:
+    field, _, value = assignment.partition("=")
+    if field not in numbers or not value.isdecimal():
+      raise ConfigError(f"{assignment!r} changes no field of preset {base}: write FIELD=NUMBER, a FIELD of {', '.join(numbers)}")
+    changes = {"name": name, field: int(value)} | changes
+  return replace(PRESETS[base], **changes) if changes else PRESETS[base]

@@ -20,12 +20,12 @@ POPS = ("ppop", "ppopr", "ppopz")
 OTHERS = ("xtr", "xtos", "xperm")
 
 
-def latency(name: str) -> int:
-  return timing.latency(CONFIG, OPS[name].timing)
+def latency(config: Config, name: str) -> int:
+  return timing.latency(config, OPS[name].timing)
 
 
-def interval(name: str) -> int:
-  return timing.interval(CONFIG, OPS[name].timing)
+def interval(config: Config, name: str) -> int:
+  return timing.interval(config, OPS[name].timing)
 
 
 class Issue(NamedTuple):
@@ -67,14 +67,14 @@ class Bench:
 
   def __init__(self, config: Config, gated: Iterable[str]) -> None:
     self.unit = UnitSim(MatrixUnit(config), f"MatrixUnit{config.name}", gated=gated)
-    self.size = config.sublanes
+    self.config, self.size = config, config.sublanes
     self.buckets = np.zeros((16, self.size, self.size), np.uint32)
     self.held = np.zeros((self.size, self.size), np.uint32)
 
   def run(self, issues: Iterable[Issue]) -> list[np.ndarray]:
     """Run the operations and compare every pop; the tiles popped."""
     issues = list(issues)
-    width, n = self.size**2, issues[-1].cycle + CYCLES["MM16"] + 8
+    width, n = self.size**2, issues[-1].cycle + timing.latency(self.config, "MM16") + 8
     inputs = {f"issue__{f}": np.zeros(n, np.uint32) for f in ("start", "code", "d", "bucket")}
     inputs["issue__k"] = np.zeros(n, np.uint32)
     inputs |= {f"issue__{f}": np.full((n, width), 0x3FC00001, np.uint32) for f in "ab"}
@@ -123,6 +123,12 @@ def ticking() -> Bench:
   return Bench(CONFIG, ())
 
 
+@pytest.fixture(scope="module")
+def large() -> Bench:
+  """The array of preset 8x8, whose steps are chains of two groups."""
+  return Bench(preset("8x8"), MATRIX_CLOCKS)
+
+
 def tiles(operands, n: int, size: int, kind: str, form: str = "f") -> np.ndarray:
   """n tiles: raw words; floats from the special and random classes; or floats of like magnitude, where rounding differs by order,
   in the operand format `form`."""
@@ -157,8 +163,8 @@ def test_chain(bench, operands, name, kind):
       issues.append(Issue(t, name, bucket, 0, x, y))
       if index % 3 == 1:
         issues.append(Issue(t + 1, "mmld", 0, 0, y, x))  # for the steps that follow, not for those under way
-      t += interval(name)
-    t += latency(name) - interval(name)
+      t += interval(bench.config, name)
+    t += latency(bench.config, name) - interval(bench.config, name)
     issues.append(Issue(t, "ppop", bucket, int(operands.rng.integers(0, 64)), a[0], b[0]))
     t += int(operands.rng.integers(1, 5))
   bench.run(issues)
@@ -168,17 +174,17 @@ def test_every_spacing(bench, operands):
   """Three steps at all distances from MM_II to 2 MM_II + 4 more than needed, at every phase, on equal and different buckets, of all
   formats; pops of each as early as allowed."""
   t, issues = 0, []
-  spacings = range(2 * timing.interval(CONFIG, "MM") + 5)
+  spacings = range(2 * timing.interval(bench.config, "MM") + 5)
   for first in spacings:
     for second in spacings:
       for buckets in ((0, 0, 0), (1, 2, 1), (3, 4, 5), (6, 6, 7)):
         t += int(operands.rng.integers(0, 4))
         a, b = (tiles(operands, 3, bench.size, "normal") for _ in range(2))
         names = operands.rng.choice(STEPS, 3)
-        at = t + first + interval(names[0])
-        cycles = (t, at, at + second + interval(names[1]))
+        at = t + first + interval(bench.config, names[0])
+        cycles = (t, at, at + second + interval(bench.config, names[1]))
         plan = [Issue(*x, 0, p, q) for *x, p, q in zip(cycles, names, buckets, a, b, strict=True)]
-        ready = {bucket: cycle + latency(name) for name, cycle, bucket in zip(names, cycles, buckets, strict=True)}
+        ready = {bucket: cycle + latency(bench.config, name) for name, cycle, bucket in zip(names, cycles, buckets, strict=True)}
         taken = set(cycles)
         for bucket, cycle in ready.items():
           cycle = next(c for c in range(cycle, cycle + 4) if c not in taken)
@@ -189,17 +195,17 @@ def test_every_spacing(bench, operands):
   bench.run(issues)
 
 
-def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
+def mix(config: Config, operands, n: int, gaps: float) -> list[Issue]:
   """n random operations of slot X, each in the first cycle in which the contract lets it issue."""
   rng = operands.rng
-  kinds = {kind: tiles(operands, 2 * n, size, kind) for kind in ("raw", "special", "normal")}
+  kinds = {kind: tiles(operands, 2 * n, config.sublanes, kind) for kind in ("raw", "special", "normal")}
   issues, t, unit_free, ready = [], 0, 0, [0] * 16
   for index, name in enumerate(rng.choice([*STEPS, *[*POPS, "ppush", "mmld", "pclr"] * 2, "pclra", *OTHERS], n)):
     t += int(rng.random() < gaps) * int(rng.integers(1, 40))
     bucket, reg = int(rng.choice([rng.integers(0, 64), rng.integers(0, 3)])), int(rng.integers(0, 64))
     if name in STEPS:
       t = max(t, unit_free)
-      unit_free, ready[bucket % 16] = t + interval(name), t + latency(name)
+      unit_free, ready[bucket % 16] = t + interval(config, name), t + latency(config, name)
     elif name == "pclra":
       t = max(t, *ready)
     elif name == "pclr":
@@ -209,22 +215,24 @@ def mix(operands, n: int, size: int, gaps: float) -> list[Issue]:
       t = max(t, ready[bucket])
     elif name == "ppush":
       t = max(t, ready[bucket % 16])
-      ready[bucket % 16] = t + CYCLES["ALU"]
+      ready[bucket % 16] = t + CYCLES["PPUSH"]
     a, b = kinds[rng.choice(list(kinds))][2 * index:2 * index + 2]
     issues.append(Issue(t, str(name), bucket, reg, a, b))
     t += 1
   return issues
 
 
-@pytest.mark.parametrize("clocks", ["bench", "ticking"])
+@pytest.mark.parametrize("clocks", ["bench", "ticking", "large"])
 @pytest.mark.parametrize("gaps", [0, 0.2])
 def test_mix(request, operands, clocks, gaps):
   bench = request.getfixturevalue(clocks)
-  bench.run(mix(operands, 6000, bench.size, gaps))
+  bench.run(mix(bench.config, operands, 6000 if bench.size == 4 else 2000, gaps))
 
 
-def test_held_and_second_operand_give_the_same_bits(bench, operands):
+@pytest.mark.parametrize("which", ["bench", "large"])
+def test_held_and_second_operand_give_the_same_bits(request, operands, which):
   """The two dataflows: the same steps with B held and with B as an operand."""
+  bench = request.getfixturevalue(which)
   t, issues = 0, []
   for form in "fihb":
     a = tiles(operands, 16, bench.size, "normal", form)
@@ -232,8 +240,8 @@ def test_held_and_second_operand_give_the_same_bits(bench, operands):
       for index, name in enumerate(names):
         if name != "nop":
           issues.append(Issue(t, name, 1, 0, a[index], a[0]))
-        t += 8
-      t += CYCLES["MM16"]
+        t += timing.interval(bench.config, "MM16")
+      t += timing.latency(bench.config, "MM16")
       issues.append(Issue(t, "ppop", 1, 2, a[0], a[0]))
       t += 1
   found = bench.run(issues)

@@ -49,7 +49,7 @@ class EngineChoice(StrEnum):
     return ("iss", "rtl") if self is EngineChoice.BOTH else (self.value,)
 
 
-Preset = Annotated[str, typer.Option("--preset", "-p", help="machine: name of a Config preset")]
+Preset = Annotated[str, typer.Option("--preset", "--config", "-p", help="machine: a preset, perhaps with changes: 4x4,vector_lanes=8")]
 Engine = Annotated[EngineChoice, typer.Option("--engine", "-e", help="simulator (iss), Verilated hardware (rtl), or both compared")]
 
 

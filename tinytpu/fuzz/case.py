@@ -37,11 +37,11 @@ class Layout:
   def __init__(self, config: Config):
     self.config = config
     block = config.ibuf_block_bytes
-    self.area = max(4096, 16 * config.line_bytes)
+    self.area = max(4096, 16 * config.tile_bytes)
     self.middle = self.area // 4   # what base registers point to, so that offsets may be negative
     self.setup, self.program = 0, -(-16384 // block) * block
     self.image = self.program + -(-65536 // block) * block
-    self.hbm = self.image + AREAS * self.area + (Config.VREGS + Config.PSUMS) * config.line_bytes
+    self.hbm = self.image + AREAS * self.area + (Config.VREGS + Config.PSUMS) * config.tile_bytes
     self.end = max(self.hbm + AREAS * self.area, config.vmem_bytes) + self.area  # VMEM addresses turn up in device memory too
     starts = BASE + 2 * AREAS
     self.small = tuple(range(starts, starts + len(_SMALL)))
@@ -62,7 +62,7 @@ class Layout:
     """The launch's arguments, for the registers from Config.ARG_BASE on."""
     vmem = [i * self.area + self.middle for i in range(AREAS)]
     hbm = [self.hbm + i * self.area + self.middle for i in range(AREAS)]
-    bad = [self.config.vmem_bytes - self.config.line_bytes, self.config.hbm_bytes - 4 & 0xFFFFFFFF, 0xFFFFFFFE]
+    bad = [self.config.vmem_bytes - self.config.tile_bytes, self.config.hbm_bytes - 4 & 0xFFFFFFFF, 0xFFFFFFFE]
     return [*vmem, *hbm, *_SMALL, *_PITCHES, 2, -1, *bad]
 
 
@@ -96,7 +96,7 @@ def _setup(config: Config) -> np.ndarray:
   image of the areas in device memory, its bytes, 1, address of the image of the registers, then scalars."""
   tile = config.width
   image, nbytes, one, registers = range(BASE, BASE + 4)
-  end = config.vmem_bytes - END_TILES * config.line_bytes
+  end = config.vmem_bytes - END_TILES * config.tile_bytes
   groups: list[list[Instr]] = [[ins("dmai", c=0, c2=0, a=image, r=0, d=nbytes, x=one)]]
   for i in range(Config.PSUMS):
     groups += [[ins("hld", d=i, a=registers)], [ins("ppush", d=i, a=i), ins("sadd", d=registers, a=registers, imm=4 * tile)]]
@@ -139,7 +139,7 @@ def execute(case: Case, engine: Engine) -> list[Outcome]:
   layout, config = Layout(case.config), case.config
   words, setup = case.tree.words(), _setup(case.config)
   engine.hbm[:layout.end] = _memory(config)
-  end = engine.hbm[config.hbm_bytes - END_TILES * config.line_bytes:]
+  end = engine.hbm[config.hbm_bytes - END_TILES * config.tile_bytes:]
   end[:] = 0
   engine.hbm[layout.setup:layout.setup + setup.nbytes] = setup.view(np.uint8)
   engine.hbm[layout.program:layout.image] = 0

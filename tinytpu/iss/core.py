@@ -27,7 +27,7 @@ u32, i64 = np.uint32, np.int64
 # Python enumerations and dataclass fields are not constants to Numba; module globals that hold integers are.
 (PROGRAM, LIMIT, PC, LOOK, STATUS, TAIL, FENCE, DEPTH, BASE, VPORT, SPORT, XPORT, FAULT, FAULT_PC, FAULT_CYCLE, FAULT_INFO, END,
  _) = (int(m) for m in lay.Ctl)
-WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL = (int(m) for m in lay.Geometry)
+WIDTH, SIDE, VMEM_BYTES, _, _, BLOCK_SHIFT, BLOCKS, _, REFILL, BEAT_SHIFT = (int(m) for m in lay.Geometry)
 STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
 VSTORE, VATOMIC, HLOAD, HSTORE = int(lay.Unit.VSTORE), int(lay.Unit.VATOMIC), int(lay.Unit.HLOAD), int(lay.Unit.HSTORE)
 VDIV, PSUM, VMEM, V0, P0 = lay.VDIV, lay.PSUM, lay.VMEM, lay.V0, lay.P0
@@ -109,7 +109,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
 
   Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where.
   """
-  width, side = geo[WIDTH], geo[SIDE]
+  width, side, beat_shift = geo[WIDTH], geo[SIDE], geo[BEAT_SHIFT]
   blocks, block_words = width // INNER, (1 << geo[BLOCK_SHIFT]) // WORD_BYTES
   for _ in range(budget):
     pc, look = ctl[PC], ctl[LOOK]
@@ -226,7 +226,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_l != 0:
       counts[N_SLOT_C + L] += 1
       load_n, cause, info = vmem_load(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, L_ROW, vmem8, vmem16, vmem32,
-                                      geo[VMEM_BYTES], width, side, memo, address, count, words)
+                                      geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
       if cause == 0:
         write_l = (word_l >> _D) & REG
         ready[V0 + write_l] = t + LOAD + load_n
@@ -237,11 +237,11 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       unit = UNIT[code]
       if unit == VSTORE:
         store_n, cause_t, info_t = vmem_store(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem8, vmem16, vmem32,
-                                              geo[VMEM_BYTES], width, side, memo, address, count, words)
+                                              geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
         shared = 1 if load_n != 0 and store_n != 0 else 0
       elif unit == VATOMIC:
         store_n, cause_t, info_t = vmem_atomic(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem32, geo[VMEM_BYTES], width, side,
-                                               address, count)
+                                               beat_shift, address, count)
       elif unit == HLOAD or unit == HSTORE:
         cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
         tail = max(tail, ctl[TAIL])

@@ -13,9 +13,7 @@ from .vmem import operand_addresses, operand_start
 
 i64 = np.int64
 FENCE, TAIL = int(lay.Ctl.FENCE), int(lay.Ctl.TAIL)
-WIDTH, SIDE, VMEM_BYTES, HBM_BYTES, LINE_SHIFT, LATENCY = (
-  int(m) for m in (lay.Geometry.WIDTH, lay.Geometry.SIDE, lay.Geometry.VMEM_BYTES, lay.Geometry.HBM_BYTES, lay.Geometry.LINE_SHIFT,
-                   lay.Geometry.LATENCY))
+WIDTH, SIDE, VMEM_BYTES, HBM_BYTES, LINE_SHIFT, _, _, LATENCY, _, BEAT_SHIFT = (int(m) for m in lay.Geometry)
 HLOAD, DMAI, UNIT, FORM = int(lay.Unit.HLOAD), int(lay.Unit.DMAI), lay.UNIT, lay.FORM
 HBM, V0, T_ROW, N_HBM, N_DMA = lay.HBM, lay.V0, lay.T_ROW, lay.COUNTER["hbm_lines"], lay.COUNTER["dma_lines"]
 HBM_ISSUE, DMA_QUEUE, DMA_NEXT, DMA_END = timing.HBM_ISSUE, timing.DMA_QUEUE, lay.DMA_NEXT, lay.DMA_END
@@ -54,7 +52,7 @@ def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, re
   cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
   if cause != 0:
     return cause, info
-  lines = lines_touched(R, address, mask, width, geo[LINE_SHIFT], words)
+  lines = lines_touched(R, address, mask, width, width >> geo[BEAT_SHIFT], geo[LINE_SHIFT], words)
   counts[N_HBM] += lines
   n, d = max(lines, 1), (word >> _D) & REG
   if UNIT[code] == HLOAD:

@@ -80,6 +80,7 @@ class Geometry(IntEnum):
   BLOCKS = 6
   LATENCY = 7        # hbm_latency
   REFILL = 8
+  BEAT_SHIFT = 9     # log2 of beats
 
 
 def geometry(config: Config) -> np.ndarray:
@@ -89,6 +90,7 @@ def geometry(config: Config) -> np.ndarray:
   g[Geometry.VMEM_BYTES], g[Geometry.HBM_BYTES] = config.vmem_bytes, config.hbm_bytes
   g[Geometry.LINE_SHIFT], g[Geometry.BLOCK_SHIFT] = config.line_bytes.bit_length() - 1, config.ibuf_block_bytes.bit_length() - 1
   g[Geometry.BLOCKS], g[Geometry.LATENCY], g[Geometry.REFILL] = config.ibuf_blocks, config.hbm_latency, timing.refill(config)
+  g[Geometry.BEAT_SHIFT] = config.beats.bit_length() - 1
   return g
 
 

@@ -12,7 +12,7 @@ from .layout import Unit
 u32, i32, i64 = np.uint32, np.int32, np.int64
 W, U8, I8, U16, I16, F16, BF16 = (int(m) for m in MemType)
 SIZE_SHIFT = np.array([m.bytes.bit_length() - 1 for m in MemType], np.int64)
-MEM, MEM2, MEMX = 1, 2, 3
+MEM, MEM2 = 1, 2
 VMEM_BOUNDS, VMEM_ALIGN, HBM_BOUNDS, HBM_ALIGN = (int(f) for f in (Fault.VMEM_BOUNDS, Fault.VMEM_ALIGN, Fault.HBM_BOUNDS, Fault.HBM_ALIGN))
 DMA_ALIGN, DMA_BOUNDS = int(Fault.DMA_ALIGN), int(Fault.DMA_BOUNDS)
 DMAI = int(Unit.DMAI)
@@ -58,87 +58,90 @@ def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
 
 
 @jit
-def bank_cycles(R, address, mask, width, count, words):
-  """Cycles of a VMEM access: most distinct words of active elements in one bank, at least 1. count (width) and words
-  (width x width) are scratch."""
-  most = 1
-  for e in range(width):
-    count[e] = 0
-  for e in range(width):
-    if R[mask, e] != u32(0):
-      word = i64(address[e]) >> 2
-      bank = word & (width - 1)
-      n, known = count[bank], False
-      for i in range(n):
-        if words[bank, i] == word:
-          known = True
-          break
-      if not known:
-        words[bank, n] = word
-        count[bank] = n + 1
-        most = max(most, n + 1)
-  return most
+def meet(word, banks, count, words):
+  """Enter a word of VMEM into those that an access has met in its bank; returns how many different ones that are now.
+  count (banks) says how many words (banks x banks) has for each bank."""
+  bank = word & (banks - 1)
+  n = count[bank]
+  for i in range(n):
+    if words[bank, i] == word:
+      return n
+  words[bank, n] = word
+  count[bank] = n + 1
+  return n + 1
 
 
 @jit
-def bank_elements(R, address, mask, width, count):
-  """Most active elements in any one bank, at least 1. count (width) is scratch."""
-  most = 1
-  for e in range(width):
-    count[e] = 0
-  for e in range(width):
-    if R[mask, e] != u32(0):
-      bank = (i64(address[e]) >> 2) & (width - 1)
-      count[bank] += 1
-      most = max(most, count[bank])
-  return most
+def bank_cycles(R, address, mask, width, banks, count, words):
+  """Cycles of a VMEM access: over its beats, the most distinct words of active elements in one bank, at least 1 each. count
+  (banks) and words (banks x banks) are scratch."""
+  cycles = 0
+  for beat in range(0, width, banks):
+    most = 1
+    count[:banks] = 0
+    for e in range(beat, beat + banks):
+      if R[mask, e] != u32(0):
+        most = max(most, meet(i64(address[e]) >> 2, banks, count, words))
+    cycles += most
+  return cycles
 
 
 @jit
-def strided_cycles(r, c2, width, side, memo, count, words):
+def bank_elements(R, address, mask, width, banks, count):
+  """Over the beats, the most active elements in any one bank, at least 1 each. count (banks) is scratch."""
+  cycles = 0
+  for beat in range(0, width, banks):
+    most = 1
+    count[:banks] = 0
+    for e in range(beat, beat + banks):
+      if R[mask, e] != u32(0):
+        bank = (i64(address[e]) >> 2) & (banks - 1)
+        count[bank] += 1
+        most = max(most, count[bank])
+    cycles += most
+  return cycles
+
+
+@jit
+def strided_cycles(r, c2, width, side, banks, memo, count, words):
   """bank_cycles of a whole mem2 tile of words with strides r and c2 (0 to 2^20), which are all it depends on: the start only
   rotates the banks. memo: int64 (n, 2), n a power of two, pairs of key and cycles, keys -1 at first."""
   key = r << 20 | c2
   slot = (r * 5 + c2) & (memo.shape[0] - 1)
   if memo[slot, 0] == key:
     return memo[slot, 1]
-  most = 1
-  for e in range(width):
-    count[e] = 0
-  for i in range(side):
-    for j in range(side):
-      word = i * r + j * c2
-      bank = word & (width - 1)
-      n, known = count[bank], False
-      for k in range(n):
-        if words[bank, k] == word:
-          known = True
-          break
-      if not known:
-        words[bank, n] = word
-        count[bank] = n + 1
-        most = max(most, n + 1)
-  memo[slot, 0], memo[slot, 1] = key, most
-  return most
+  cycles = 0
+  for beat in range(0, width, banks):
+    most = 1
+    count[:banks] = 0
+    for e in range(beat, beat + banks):
+      most = max(most, meet(e // side * r + (e & (side - 1)) * c2, banks, count, words))
+    cycles += most
+  memo[slot, 0], memo[slot, 1] = key, cycles
+  return cycles
 
 
 @jit
-def lines_touched(R, address, mask, width, line_shift, words):
-  """Distinct HBM lines of active elements, possibly 0. words is scratch."""
-  n, last = 0, -1
-  for e in range(width):
-    if R[mask, e] != u32(0):
-      line = i64(address[e]) >> line_shift
-      if line != last:
-        last, known = line, False
-        for i in range(n):
-          if words[0, i] == line:
-            known = True
-            break
-        if not known:
-          words[0, n] = line
-          n += 1
-  return n
+def lines_touched(R, address, mask, width, lanes, line_shift, words):
+  """HBM lines that an access requests: over its beats of `lanes` elements, the distinct lines of active elements; possibly 0.
+  words is scratch."""
+  lines = 0
+  for beat in range(0, width, lanes):
+    n, last = 0, -1
+    for e in range(beat, beat + lanes):
+      if R[mask, e] != u32(0):
+        line = i64(address[e]) >> line_shift
+        if line != last:
+          last, known = line, False
+          for i in range(n):
+            if words[0, i] == line:
+              known = True
+              break
+          if not known:
+            words[0, n] = line
+            n += 1
+    lines += n
+  return lines
 
 
 @jit

@@ -68,7 +68,7 @@ def short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side):
 
 
 @jit
-def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, memo, address, count, words):
+def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words):
   """Load into row `out`. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, dtype, shift, mask = operand_start(word, sregs)
   columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side)
@@ -77,21 +77,21 @@ def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, 
     if form == MEM:
       for e in range(width):
         R[out, e] = m32[first + e]
-      return 1, 0, 0
+      return 1 << beat_shift, 0, 0
     for i in range(side):
       for j in range(side):
         R[out, i * side + j] = m32[first + i * rows + j * columns]
-    return strided_cycles(rows, columns, width, side, memo, count, words), 0, 0
+    return strided_cycles(rows, columns, width, side, width >> beat_shift, memo, count, words), 0, 0
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
   cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
   if cause != 0:
     return 0, cause, info
   load(R, out, address, mask, dtype, m8, m16, m32, width)
-  return 1 if form == MEM else bank_cycles(R, address, mask, width, count, words), 0, 0
+  return 1 << beat_shift if form == MEM else bank_cycles(R, address, mask, width, width >> beat_shift, count, words), 0, 0
 
 
 @jit
-def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, side, memo, address, count, words):
+def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words):
   """Store row `source`. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, dtype, shift, mask = operand_start(word, sregs)
   columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side)
@@ -100,21 +100,21 @@ def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, si
     if form == MEM:
       for e in range(width):
         m32[first + e] = R[source, e]
-      return 1, 0, 0
+      return 1 << beat_shift, 0, 0
     for i in range(side):
       for j in range(side):
         m32[first + i * rows + j * columns] = R[source, i * side + j]
-    return strided_cycles(rows, columns, width, side, memo, count, words), 0, 0
+    return strided_cycles(rows, columns, width, side, width >> beat_shift, memo, count, words), 0, 0
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
   cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
   if cause != 0:
     return 0, cause, info
   store(R, source, address, mask, dtype, m8, m16, m32, width)
-  return 1 if form == MEM else bank_cycles(R, address, mask, width, count, words), 0, 0
+  return 1 << beat_shift if form == MEM else bank_cycles(R, address, mask, width, width >> beat_shift, count, words), 0, 0
 
 
 @jit
-def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, address, count):
+def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, beat_shift, address, count):
   """Add row `source` to memory, element by element. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, _, shift, mask = operand_start(word, sregs)
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
@@ -125,4 +125,4 @@ def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, addr
     if R[mask, e] != 0:
       at = i64(address[e]) >> 2
       m32[at] = m32[at] + R[source, e]
-  return bank_elements(R, address, mask, width, count) + 1, 0, 0
+  return bank_elements(R, address, mask, width, width >> beat_shift, count) + 1, 0, 0

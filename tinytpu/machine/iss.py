@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..config import Config, ConfigError
+from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.encoding import WORD_BYTES
 from ..isa.faults import Fault, FaultRecord
@@ -23,11 +23,8 @@ class IssEngine:
   """`base.Engine` on the instruction-set simulator."""
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
-    if config.beats > 1:
-      raise ConfigError(f"the simulator takes tiles in one beat: vector_lanes must be {config.width} for tiles of {config.width} words, "
-                        f"not {config.vector_lanes}")
     self.config = config
-    width, words = config.width, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
+    width, banks, words = config.width, config.vector_lanes, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
     self.hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._vmem = np.zeros(config.vmem_bytes, np.uint8)
     self._sregs = np.zeros(Config.SREGS, np.uint32)
@@ -46,7 +43,7 @@ class IssEngine:
       self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
       np.zeros((words, len(lay.Meta)), np.int32), lay.cycles(config), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
-      np.zeros(width, np.uint32), np.zeros(width, np.int64), np.zeros((width, width), np.int64))
+      np.zeros(width, np.uint32), np.zeros(banks, np.int64), np.zeros((banks, banks), np.int64))
     self._run = build.engine()
     self._warm_up(progress)
 

@@ -17,13 +17,14 @@ from .float_mul import FMul32
 from .interfaces import cross_issue, tile_bits, vector_result
 from .once import place
 from .opcodes import is_op, timed
+from .select import tree
 
 __all__ = ["REDUCE_CLOCKS", "ReduceNode", "ReduceUnit", "check_timing"]
 
 REDUCE_CLOCKS = ("reduce",)
 """Clock domain of `ReduceUnit` that may rest while its output `<domain>_enable` is low."""
-BEATS = FAdd32.CUTS + 1
-"""Cycles that a level of the tree takes in the float adder or multiplier."""
+FLOAT_CYCLES = FAdd32.CUTS + 1
+"""Cycles of a turn in the float adder or multiplier."""
 
 
 class ReduceOp(enum.Enum, shape=4):
@@ -42,11 +43,17 @@ class ReduceOp(enum.Enum, shape=4):
   FAMIN = 11
 
 
+def turns(config: Config, level: int) -> int:
+  """Turns in which the nodes take level `level` of the tree, 0 being that of most pairs."""
+  return max(1, config.beats >> level)
+
+
 def check_timing(config: Config) -> None:
   """Raises ValueError if isa.timing disagrees with what the unit takes."""
   level = (config.lanes - 1).bit_length()
-  for which, levels, beats in (("XRED", level, 1), ("XREDT", 2 * level, 1), ("XFRED", level, BEATS), ("XFREDT", 2 * level, BEATS)):
-    cycles = levels * beats + 2
+  slow = FLOAT_CYCLES
+  for which, levels, turn in (("XRED", level, 1), ("XREDT", 2 * level, 1), ("XFRED", level, slow), ("XFREDT", 2 * level, slow)):
+    cycles = sum(turns(config, n) for n in range(levels)) * turn + 2
     if (stated := timing.latency(config, which)) != cycles:
       raise ValueError(f"the latency {which} is {stated}, but reductions of tiles with {config.lanes} lanes take {cycles} cycles")
 
@@ -93,11 +100,12 @@ class ReduceNode(wiring.Component):
 
 
 class ReduceUnit(wiring.Component):
-  """Reductions of slot X, level by level on width / 2 nodes.
+  """Reductions of slot X, level by level on vector_lanes / 2 nodes.
 
-  Node n always takes elements 2 n and 2 n + 1 of the working tile, and its result becomes element n: a balanced binary tree in the
-  order of elements. After log2(lanes) levels element i is the result of sublane i, after twice as many element 0 is that of the
-  tile. Reductions by lane begin with the transposed tile. A level takes one cycle, in float sums and products `BEATS`.
+  In turn k of a level node n takes elements 2 m and 2 m + 1 of the working tile, m = n + k * nodes, and its result becomes
+  element m: a balanced binary tree in the order of elements. A level has as many turns as its pairs need, one where they are not more
+  than the nodes. After log2(lanes) levels element i is the result of sublane i, after twice as many element 0 is that of the
+  tile. Reductions by lane begin with the transposed tile. A turn takes one cycle, in float sums and products `FLOAT_CYCLES`.
 
   The tile is captured in the cycle of `issue.start`, cycle t; the result is raised in t + L - 1, L being the latency of the table.
   The next reduction may start in t + L - 2, which the issue stage sees to.
@@ -126,23 +134,32 @@ class ReduceUnit(wiring.Component):
     m.d.comb += start.eq(issue.start & is_op(issue.code, *names))
 
     op, by_lane, whole, slow = Signal(ReduceOp), Signal(), Signal(), Signal()
-    d, left, beat, advance, last = Signal(6), Signal(range(2 * level + 1)), Signal(range(BEATS)), Signal(), Signal()
+    d, left, beat, advance, last = Signal(6), Signal(range(2 * level + 1)), Signal(range(FLOAT_CYCLES)), Signal(), Signal()
     values, places = ([Signal(n, name=f"{label}{e}", reset_less=True) for e in range(width)] for label, n in (("value", 32), ("place", 8)))
-    m.d.comb += [advance.eq((left != 0) & (~slow | (beat == BEATS - 1))), last.eq(advance & (left == 1))]
+    turn, last_turn = (Signal(range(self.config.beats), name=label) for label in ("turn", "last_turn"))  # the level's: now, the last
+    ends = advance & (turn == last_turn)
+    m.d.comb += [advance.eq((left != 0) & (~slow | (beat == FLOAT_CYCLES - 1))), last.eq(ends & (left == 1))]
     m.d.comb += self.reduce_enable.eq(start | (left != 0))
     m.d.reduce += beat.eq(Mux(advance, 0, beat + 1))
     nodes: list[Any] = []
-    for n in range(width // 2):
+    count = self.config.vector_lanes // 2
+    for n in range(count):
       node = place(m, platform, f"node_{n}", "node", ReduceNode)
-      m.d.comb += [node.op.eq(op), node.a.eq(values[2 * n]), node.b.eq(values[2 * n + 1]), node.a_place.eq(places[2 * n]),
-                   node.b_place.eq(places[2 * n + 1])]
+      m.d.comb += node.op.eq(op)
+      for port, elements, offset in ((node.a, values, 0), (node.b, values, 1), (node.a_place, places, 0), (node.b_place, places, 1)):
+        m.d.comb += port.eq(tree([elements[2 * pair + offset] for pair in range(n, width // 2, count)], turn))
       nodes.append(node)
-    with m.If(advance):
-      m.d.reduce += left.eq(left - 1)
-      m.d.reduce += [value.eq(node.o) for value, node in zip(values, nodes, strict=False)]
-      m.d.reduce += [where.eq(node.place) for where, node in zip(places, nodes, strict=False)]
+    with m.If(ends):
+      m.d.reduce += [left.eq(left - 1), turn.eq(0), last_turn.eq(last_turn >> 1)]
+    with m.Elif(advance):
+      m.d.reduce += turn.eq(turn + 1)
+    for k in range(self.config.beats):  # later turns read only behind what earlier ones write
+      with m.If(advance & (turn == k)):
+        m.d.reduce += [values[k * count + n].eq(node.o) for n, node in enumerate(nodes)]
+        m.d.reduce += [places[k * count + n].eq(node.place) for n, node in enumerate(nodes)]
 
     with m.If(start):
+      m.d.reduce += [turn.eq(0), last_turn.eq(self.config.beats - 1)]
       m.d.reduce += [d.eq(issue.d), beat.eq(0), left.eq(Mux(is_op(issue.code, *along["t"]), 2 * level, level)),
                      by_lane.eq(is_op(issue.code, *along["c"])), whole.eq(is_op(issue.code, *along["t"])),
                      slow.eq(is_op(issue.code, *timed("X", ("XFRED", "XFREDT"))))]
@@ -159,9 +176,13 @@ class ReduceUnit(wiring.Component):
     valid, reg, data = Signal(), Signal(6, reset_less=True), Signal(tile_bits(self.config), reset_less=True)
     m.d.sync += valid.eq(last)
     index = name(m, op.as_value() >= ReduceOp.AMAX.value, "index")
-    results: list[Value] = [name(m, Mux(index, node.place, node.o), f"result{n}") for n, node in enumerate(nodes[:lanes])]
+    # The last level's results: of its last turn from the nodes, of those before from the working tile.
+    before = (turns(self.config, level - 1) - 1) * count
+    found = [(values[n], places[n]) for n in range(before)] + [(node.o, node.place) for node in nodes]
+    results: list[Value] = [name(m, Mux(index, where, value), f"result{n}") for n, (value, where) in enumerate(found[:lanes])]
+    whole_result = name(m, Mux(index, nodes[0].place, nodes[0].o), "whole_result") if before else results[0]
     with m.If(last):
       m.d.reduce += [reg.eq(d), data.eq(Cat(*(
-        Mux(whole, results[0], Mux(by_lane, results[e % lanes], results[e // lanes])) for e in range(width))))]
+        Mux(whole, whole_result, Mux(by_lane, results[e % lanes], results[e // lanes])) for e in range(width))))]
     m.d.comb += [self.result.valid.eq(valid), self.result.reg.eq(reg), self.result.data.eq(data)]
     return m
