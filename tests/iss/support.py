@@ -22,6 +22,7 @@ class Machine:
   def __init__(self, config: Config = CONFIG, engine: Engine | None = None):
     self.config = config
     self.engine = engine or open_engine(config)
+    self.width = config.width
 
   def run(self, groups: list[list[Instr | Raw] | Label], args=(), **options) -> RunResult:
     """Pack the groups, place them at address 0 and launch; the instruction buffer is emptied first, unless told otherwise."""
@@ -57,7 +58,7 @@ class Machine:
   def set_vregs(self, first: int, tiles: np.ndarray) -> None:
     """Set vector registers from `first` on to the rows of `tiles`, uint32."""
     self.put(DATA, tiles)
-    groups = [[ins("hld", d=first + i, a=32, off=i * W)] for i in range(len(tiles))]
+    groups = [[ins("hld", d=first + i, a=32, off=i * self.width)] for i in range(len(tiles))]
     assert self.run([*groups, [ins("halt")]], [DATA]).fault is None
 
   def lanes(self, op: str, *operands: np.ndarray, **fields) -> np.ndarray:
@@ -70,7 +71,7 @@ class Machine:
     bytes_each = 4 * chunk
     for start in range(0, n, chunk):
       part = min(chunk, n - start)
-      tiles = -(-part // W)
+      tiles = -(-part // self.width)
       for i, (_, operand) in enumerate(used):
         self.put(DATA + i * bytes_each, operand[start : start + part])
       groups: list = [
@@ -83,7 +84,7 @@ class Machine:
         ],
         [ins(op, d=4, a=1, b=2, c=3, bkind=VREG, **fields)],
         [ins("vst", d=4, a=0, x=1)],
-        [ins("sadd", d=1, a=1, imm=W), ins("lend")],
+        [ins("sadd", d=1, a=1, imm=self.width), ins("lend")],
         Label("end"),
         [ins("dmao", c=0, c2=0, a=32, r=0, d=40, x=34)],
         [ins("halt")],

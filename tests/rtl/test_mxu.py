@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests.tile_reference import step
 from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
@@ -36,30 +37,6 @@ class Issue(NamedTuple):
   reg: int
   a: np.ndarray
   b: np.ndarray
-
-
-def operands_of(tile: np.ndarray, form: str) -> np.ndarray:
-  """The float32 operands in a matrix of words, in the order of K: one per word, or low and high halfword."""
-  if form == "f":
-    return tile.view(np.float32)[..., None]
-  halves = tile.view(np.uint16).reshape(*tile.shape, 2)
-  return halves.view(np.float16).astype(np.float32) if form == "h" else (halves.astype(np.uint32) << 16).view(np.float32)
-
-
-def step(name: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-  """The new bucket, from tiles as matrices of words."""
-  form, clear = name[2], name.endswith("z")
-  if form == "i":
-    x, y = (t.view(np.int8).reshape(*t.shape, 4).astype(np.int64) for t in (a, b))
-    total = np.einsum("ikn,kjn->ij", x, y) + (0 if clear else c.astype(np.int64))
-    return (total & 0xFFFFFFFF).astype(np.uint32)
-  x = operands_of(a, form).reshape(len(a), -1)                                  # i, k
-  y = operands_of(b, form).transpose(0, 2, 1).reshape(x.shape[1], -1)           # k, j
-  p = x[:, :, None] * y[None]  # i, k, j
-  total = np.zeros_like(c).view(np.float32) if clear else c.view(np.float32)
-  for k in range(0, p.shape[1], 4):
-    total = total + ((p[:, k] + p[:, k + 1]) + (p[:, k + 2] + p[:, k + 3]))
-  return np.where(np.isnan(total), np.uint32(0x7FC00000), total.view(np.uint32))
 
 
 class Bench:

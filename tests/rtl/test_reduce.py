@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tile_reference import PAIRS, PLACES, reduction
 from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
@@ -13,53 +14,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 CONFIG = preset("4x4")
 CONFIGS = {"4x4": CONFIG, "8x8": preset("8x8"),
            "4x4 in four beats": preset("4x4", vector_lanes=4), "4x4 in two": preset("4x4", vector_lanes=8)}
-NAN = np.uint32(0x7FC00000)
 REDUCTIONS = tuple(op.name for op in OPS.values() if op.timing in timing.REDUCTIONS)
-
-
-def floats(word: np.ndarray) -> np.ndarray:
-  return word.view(np.float32)
-
-
-def words(value: np.ndarray) -> np.ndarray:
-  return np.where(np.isnan(value), NAN, value.astype(np.float32).view(np.uint32))
-
-
-def larger(x: np.ndarray, y: np.ndarray, sign: int) -> np.ndarray:
-  """IEEE 754-2019 maximum (sign 1) or minimum (sign -1), as bits."""
-  a, b = floats(x), floats(y)
-  zeros = (a == 0) & (b == 0)
-  first = np.where(zeros, np.signbit(a) == (sign < 0), a > b if sign > 0 else a < b)
-  return np.where(np.isnan(a) | np.isnan(b), NAN, np.where(first, x, y))
-
-
-PAIRS = {  # of uint32 arrays
-  "sum": lambda x, y: x + y, "prod": lambda x, y: x * y,
-  "max": lambda x, y: np.maximum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
-  "min": lambda x, y: np.minimum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
-  "fsum": lambda x, y: words(floats(x) + floats(y)), "fprod": lambda x, y: words(floats(x) * floats(y)),
-  "fmax": lambda x, y: larger(x, y, 1), "fmin": lambda x, y: larger(x, y, -1),
-}
-PLACES = {  # numpy: the first of equals, NaN first of all
-  "amax": lambda x: np.argmax(x.view(np.int32), -1), "amin": lambda x: np.argmin(x.view(np.int32), -1),
-  "famax": lambda x: np.argmax(floats(x), -1), "famin": lambda x: np.argmin(floats(x), -1),
-}
-
-
-def expected(name: str, tiles: np.ndarray) -> np.ndarray:
-  """Results of a reduction of tiles (n, W)."""
-  kind, along, width = name[1:-1], name[-1], tiles.shape[1]
-  side = int(width**0.5)
-  grid = tiles.reshape(-1, side, side)
-  rows = np.ascontiguousarray({"r": grid, "c": grid.transpose(0, 2, 1), "t": grid.reshape(-1, 1, width)}[along])
-  if kind in PLACES:
-    result = PLACES[kind](rows).astype(np.uint32)
-  else:
-    while rows.shape[-1] > 1:
-      rows = PAIRS[kind](np.ascontiguousarray(rows[..., 0::2]), np.ascontiguousarray(rows[..., 1::2]))
-    result = rows[..., 0]
-  shaped = {"r": result[:, :, None], "c": result[:, None, :], "t": result[:, :, None]}[along]
-  return np.broadcast_to(shaped, (len(tiles), side, side)).reshape(-1, width)
 
 
 class Bench:
@@ -91,7 +46,7 @@ def run(bench: Bench, names: list[str], tiles: np.ndarray, cycles: np.ndarray) -
   with np.errstate(all="ignore"):
     for name in set(names):
       mine = [i for i, other in enumerate(names) if other == name]
-      np.testing.assert_array_equal(out["result__data"][due[mine]], expected(name, tiles[mine]), err_msg=name)
+      np.testing.assert_array_equal(out["result__data"][due[mine]], reduction(name, tiles[mine]), err_msg=name)
 
 
 def schedule(config: Config, names: list[str], gaps: np.ndarray) -> np.ndarray:
