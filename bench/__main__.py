@@ -1,24 +1,26 @@
-"""`python -m bench [suite|gemm|speed ...]`: run benchmarks (default: all), print them, append them to bench/history.jsonl."""
+"""`python -m bench [--config PRESET] [suite|gemm|speed ...]`: run benchmarks (default: all), print them, append them to
+bench/history.jsonl. Only speed takes another preset than 4x4."""
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
 
 from rich.console import Console
 
-from tinytpu.config import preset
+from tinytpu.config import Config, preset
 
 from . import history
 
 
-def main(names: list[str]) -> None:
-  """Run the benchmarks called `names`."""
+def main(names: list[str], config: Config) -> None:
+  """Run the benchmarks called `names`; `config` is the machine whose speed is measured."""
   os.environ.setdefault("DEV", "TINYTPU")  # before tinygrad is imported
   console = Console()
   from . import gemm, speed, suite
   benchmarks: dict[str, Callable[[], dict[str, object]]] = {
-    "suite": lambda: suite.run(console), "gemm": lambda: gemm.run(console), "speed": lambda: speed.run(preset("4x4"), console)}
+    "suite": lambda: suite.run(console), "gemm": lambda: gemm.run(console), "speed": lambda: speed.run(config, console)}
   if unknown := [n for n in names if n not in benchmarks]:
     sys.exit(f"no benchmark {unknown[0]!r}; there are: {', '.join(benchmarks)}")
   for name in names or benchmarks:
@@ -26,4 +28,8 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  main(sys.argv[1:])
+  parser = argparse.ArgumentParser(prog="python -m bench")
+  parser.add_argument("--config", default="4x4", help="preset, perhaps with changes: 4x4,vector_lanes=8")
+  parser.add_argument("names", nargs="*", help="benchmarks")
+  arguments = parser.parse_args()
+  main(arguments.names, preset(arguments.config))

@@ -16,9 +16,10 @@ from tinytpu.asm import assemble
 from tinytpu.config import Config
 from tinytpu.machine import open_engine
 
-from .loops import LOOPS
+from .loops import loops
 
-PASSES = {"iss": 4_000_000, "rtl": 60_000}
+PASSES = {"iss": 64_000_000, "rtl": 960_000}
+"""Passes of the loops, divided by the elements of a tile."""
 
 
 def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None] | None = None) -> dict[str, dict[str, float]]:
@@ -26,12 +27,12 @@ def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None]
   from tinytpu.isa import timing
   engine = open_engine(config, kind, progress=progress)
   results = {}
-  for name, text in LOOPS.items():
-    code = assemble(text).code_bytes()
+  for name, text in loops(config).items():
+    code = assemble(text, config).code_bytes()
     engine.hbm[:len(code)] = memoryview(code)
     engine.launch(0, [100], invalidate=True)
     start = time.perf_counter()
-    run = engine.launch(0, [PASSES[kind]])
+    run = engine.launch(0, [PASSES[kind] // config.width])
     seconds = time.perf_counter() - start
     if run.fault:
       raise RuntimeError(f"{name} on {kind}: {run.fault}")
@@ -68,8 +69,8 @@ def run(config: Config, console: Console) -> dict[str, object]:
   table = Table(title=f"Simulator speed, {config.name}", caption=f"cold RTL build {build:.1f} s")
   for column in ("engine", "loop", "cycles", "cycles/s", "VPU", "MXU"):
     table.add_column(column, justify="left" if column in ("engine", "loop") else "right")
-  for kind, loops in engines.items():
-    for name, r in loops.items():
+  for kind, measured in engines.items():
+    for name, r in measured.items():
       table.add_row(kind, name, f"{r['cycles']:,}", f"{r['per_second']:,}", f"{r['vpu']:.0%}", f"{r['mxu']:.0%}")
   console.print(table)
   return {"config": config.name, "rtl_build_seconds": round(build, 1), "engines": engines}

@@ -34,8 +34,7 @@ VDIV, PSUM, VMEM, V0, P0 = lay.VDIV, lay.PSUM, lay.VMEM, lay.V0, lay.P0
 PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
   lay.PSUM_ROW, lay.HELD_ROW, lay.B_ROW, lay.V_ROW, lay.X_ROW, lay.L_ROW, lay.T_ROW)
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
-FORM, UNIT, BUSY, SWAP, INDEX, FLEX, LATENCY, INTERVAL = (
-  lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX, lay.LATENCY, lay.INTERVAL)
+FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX
 STEP, FORMAT, CLEAR, HELD, REDUCTION, ALONG = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD, lay.REDUCTION, lay.ALONG
 N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
   lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
@@ -103,7 +102,7 @@ def fault(ctl, cause, pc, cycle, info):
 
 
 @jit
-def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, cycles,
+def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, latency, interval,
         loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
@@ -128,7 +127,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       return      # the group after a faulting one was looked up, and no more
     g = index * block_words + ((byte // WORD_BYTES) & (block_words - 1))
     if meta[g, STATE] == 0:
-      decode(text, slots, deps, meta, cycles, g, pc)
+      decode(text, slots, deps, meta, latency, interval, g, pc)
     if present >= ctl[LIMIT]:
       fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
       return
@@ -191,9 +190,9 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_x != 0:
       counts[N_SLOT_C + X] += 1
       code, d, a, b = (word_x >> _CODE) & CODE_MASK, (word_x >> _D) & REG, (word_x >> _A) & REG, (word_x >> _B) & REG
-      done = t + cycles[LATENCY, code]
-      if cycles[INTERVAL, code] > 1:
-        ready[BUSY[code]] = t + cycles[INTERVAL, code]
+      done = t + latency[code]
+      if interval[code] > 1:
+        ready[BUSY[code]] = t + interval[code]
       if STEP[code] != 0:
         d &= BUCKET
         matrix_step(R, F, B, FORMAT[code], d, a, HELD_ROW if HELD[code] != 0 else b, side, CLEAR[code] != 0)
@@ -267,28 +266,28 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     # -- write back ---------------------------------------------------------------------------------------
     if word_s != 0:
       code, d = (word_s >> _CODE) & CODE_MASK, (word_s >> _D) & REG
-      if cycles[INTERVAL, code] > 1:
-        ready[BUSY[code]] = t + cycles[INTERVAL, code]
+      if interval[code] > 1:
+        ready[BUSY[code]] = t + interval[code]
       if d != 0:
         sregs[d] = value_s
-        ready[d] = t + cycles[LATENCY, code]
-        tail = max(tail, t + cycles[LATENCY, code])
+        ready[d] = t + latency[code]
+        tail = max(tail, t + latency[code])
     if scalar_x != 0:
-      done = t + cycles[LATENCY, (word_x >> _CODE) & CODE_MASK]
+      done = t + latency[(word_x >> _CODE) & CODE_MASK]
       sregs[scalar_x] = value_x
       ready[scalar_x] = done
       tail = max(tail, done)
     if word_v != 0:
       code, d = (word_v >> _CODE) & CODE_MASK, (word_v >> _D) & REG
-      if cycles[INTERVAL, code] > 1:
-        ready[BUSY[code]] = t + cycles[INTERVAL, code]
+      if interval[code] > 1:
+        ready[BUSY[code]] = t + interval[code]
         if BUSY[code] == VDIV:
           counts[N_DIV] += 1
       copy_row(R, d, V_ROW, blocks)
-      ready[V0 + d] = t + cycles[LATENCY, code]
-      tail = max(tail, t + cycles[LATENCY, code])
+      ready[V0 + d] = t + latency[code]
+      tail = max(tail, t + latency[code])
     if row_x >= 0:
-      done = t + cycles[LATENCY, (word_x >> _CODE) & CODE_MASK]
+      done = t + latency[(word_x >> _CODE) & CODE_MASK]
       copy_row(R, row_x, X_ROW, blocks)
       ready[V0 + row_x] = done
       tail = max(tail, done)

@@ -18,7 +18,7 @@ K_NOT, B_NOT = enc.BKind.VREG, enc.BKIND.mask  # bkinds that a k operand, and an
 SLOT, FLEX, FORM, PORT, BUSY, WRITE, UNIT = lay.SLOT, lay.FLEX, lay.FORM, lay.PORT, lay.BUSY, lay.WRITE, lay.UNIT
 N_ACCESS, ACCESS, NOP_SLOT, N_SLOTS, P0, C, T = lay.N_ACCESS, lay.ACCESS, lay.NOP_SLOT, lay.N_SLOTS, lay.P0, lay.C, lay.T
 STATE, WORDS, DEPS, VLAT, SLAT, XLAT, SPECIAL = (int(m) for m in lay.Meta)
-DMAI, LATENCY, INTERVAL = int(lay.Unit.DMAI), lay.LATENCY, lay.INTERVAL
+DMAI = int(lay.Unit.DMAI)
 
 
 @jit
@@ -38,7 +38,7 @@ def register(word, access):
 
 
 @jit
-def decode(text, slots, deps, meta, cycles, g, pc):
+def decode(text, slots, deps, meta, latency, interval, g, pc):
   """Decode the group that starts at buffer word `g`, program word `pc`: fills row g of slots, deps and meta."""
   for s in range(N_SLOTS):
     slots[g, s] = 0
@@ -73,14 +73,14 @@ def decode(text, slots, deps, meta, cycles, g, pc):
       slots[start, slot] = word
       for i in range(N_ACCESS[code, bkind, masked]):
         n_deps = _depend(deps, start, n_deps, register(word, ACCESS[code, bkind, masked, i]))
-      if BUSY[code] >= 0 and cycles[INTERVAL, code] != 1:
+      if BUSY[code] >= 0 and interval[code] != 1:
         n_deps = _depend(deps, start, n_deps, BUSY[code])
       if PORT[code] == 1:
-        meta[start, VLAT] = cycles[LATENCY, code]
+        meta[start, VLAT] = latency[code]
       elif PORT[code] == 2:
-        meta[start, SLAT] = cycles[LATENCY, code]
+        meta[start, SLAT] = latency[code]
       elif PORT[code] == 3:
-        meta[start, XLAT] = cycles[LATENCY, code]
+        meta[start, XLAT] = latency[code]
       if slot == C or (slot == T and UNIT[code] >= DMAI):
         meta[start, SPECIAL] = 1
     if (word >> CHAIN_LSB) & 1 == 0:

@@ -43,10 +43,6 @@ DMA_END = DMA_NEXT + 1        # cycle in which the last transfer's requests end
 DMA_ENTRIES = DMA_END + 1
 
 
-LATENCY, INTERVAL = 0, 1
-"""Rows of the array `cycles`."""
-
-
 class Ctl(IntEnum):
   """Entries of the control array (int64): the launch's inputs, its running state and its outcome."""
   PROGRAM = 0    # byte address of word 0
@@ -94,23 +90,24 @@ def geometry(config: Config) -> np.ndarray:
   return g
 
 
-def cycles(config: Config) -> np.ndarray:
-  """Latencies and intervals of operations in `config`: int32 (2, 256), by code; intervals only of units in `UNITS`, 0 of others.
+def cycles(config: Config) -> tuple[np.ndarray, np.ndarray]:
+  """Latencies and intervals of operations in `config`: int64 (256,) each, by code; intervals only of units in `UNITS`, 0 of others.
 
   Raises:
     ConfigError: a latency is beyond what the simulator's reservations of write ports hold.
   """
-  out = np.zeros((2, _CODES), np.int32)
+  latency, interval = np.zeros(_CODES, np.int64), np.zeros(_CODES, np.int64)
   for op in table.OPS.values():
     if op.timing:
-      out[:, op.code] = timing.latency(config, op.timing), timing.interval(config, op.timing) if BUSY[op.code] in UNITS.values() else 0
-      if PORT[op.code] and out[0, op.code] > MOST_LATENCY:
-        raise ConfigError(f"vector_lanes ({config.vector_lanes}) are too few: {op.name} would take {out[0, op.code]} cycles, "
+      latency[op.code] = timing.latency(config, op.timing)
+      interval[op.code] = timing.interval(config, op.timing) if BUSY[op.code] in UNITS.values() else 0
+      if PORT[op.code] and latency[op.code] > MOST_LATENCY:
+        raise ConfigError(f"vector_lanes ({config.vector_lanes}) are too few: {op.name} would take {latency[op.code]} cycles, "
                           f"and the simulator reserves write ports at most {MOST_LATENCY} cycles ahead")
   slow, *others = (timing.latency(config, name) for name in ("DIV", *set(timing.PORTS["V"]) - {"DIV"}))
   if slow != timing.interval(config, "DIV") or slow <= max(others):
     raise ConfigError("a vector division must take longer than all else, and its unit no longer than that: see PORT")
-  return out
+  return latency, interval
 
 
 class Meta(IntEnum):

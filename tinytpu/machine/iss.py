@@ -42,7 +42,7 @@ class IssEngine:
       self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
       self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
-      np.zeros((words, len(lay.Meta)), np.int32), lay.cycles(config), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
+      np.zeros((words, len(lay.Meta)), np.int32), *lay.cycles(config), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
       np.zeros(width, np.uint32), np.zeros(banks, np.int64), np.zeros((banks, banks), np.int64))
     self._run = build.engine()
     self._warm_up(progress)
