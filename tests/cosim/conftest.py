@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tinytpu.config import preset
+from tinytpu.config import Config, preset
 from tinytpu.machine import Engine, open_engine
 
 CONFIG = preset("4x4")
+CONFIGS = ("4x4", "8x8")
+"""Machines on which the engines are compared."""
 
 
-@pytest.fixture(scope="session")
-def engines() -> tuple[Engine, Engine]:
-  """The simulator and the Verilated RTL of the default preset."""
-  return open_engine(CONFIG, "iss"), open_engine(CONFIG, "rtl")
+@pytest.fixture(scope="session", params=CONFIGS)
+def engines(request) -> Iterator[tuple[Engine, Engine]]:
+  """The simulator and the Verilated RTL of a machine; `config` belongs to them."""
+  pair = open_engine(preset(request.param), "iss"), open_engine(preset(request.param), "rtl")
+  yield pair
+  for engine in pair:
+    engine.close()
+
+
+@pytest.fixture
+def config(engines) -> Config:
+  return engines[0].config

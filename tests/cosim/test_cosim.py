@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.cosim.conftest import CONFIG
+from tests.cosim.conftest import CONFIGS
+from tinytpu.config import preset
 from tinytpu.fuzz import compare, execute, exercise, run_fuzz
 from tinytpu.fuzz.case import Layout
 from tinytpu.fuzz.program import Group, Tree
@@ -16,8 +17,8 @@ from tinytpu.isa.table import OPS
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_every_operation(engines, name):
-  case = exercise(name, CONFIG)
+def test_every_operation(engines, config, name):
+  case = exercise(name, config)
   outcomes = [execute(case, engine) for engine in engines]
   differences = compare(outcomes)
   assert not differences, "\n".join([*map(str, differences), case.text()])
@@ -27,16 +28,17 @@ def test_every_operation(engines, name):
     assert result.counters[f"slot_{OPS[name].slot}"] >= 1
 
 
-@pytest.mark.parametrize("seed", range(0, 400, 50))
-def test_random_programs(seed):
+@pytest.mark.parametrize("seed", range(0, 500, 50))
+@pytest.mark.parametrize("name", CONFIGS)
+def test_random_programs(name, seed):
   """Fifty programs each; the seed of a failure and the smallest program that shows it are printed."""
-  assert run_fuzz(50, seed, CONFIG) == 0
+  assert run_fuzz(50, seed, preset(name)) == 0
 
 
-def test_code_far_apart(engines):
+def test_code_far_apart(engines, config):
   """Programs whose blocks put each other out of the instruction buffer, and that jump beyond memory."""
-  size = CONFIG.ibuf_blocks * CONFIG.ibuf_block_bytes
-  layout = Layout(CONFIG)
+  size = config.ibuf_blocks * config.ibuf_block_bytes
+  layout = Layout(config)
   results = []
   for engine in engines:
     engine.hbm[: layout.end] = 0
@@ -50,21 +52,21 @@ def test_code_far_apart(engines):
 
 
 @pytest.mark.parametrize("limit", range(1, 120, 7))
-def test_watchdog(engines, limit):
+def test_watchdog(engines, config, limit):
   """In every phase of a program: refill, waiting, issuing, draining."""
-  case = replace(exercise("vfdiv", CONFIG), limit=limit)
+  case = replace(exercise("vfdiv", config), limit=limit)
   assert not compare([execute(case, engine) for engine in engines])
 
 
-def test_entry(engines):
+def test_entry(engines, config):
   tree = Tree((Group((ins("trap", imm=1),)), Group((ins("sadd", d=1, a=0, imm=1),)), Group((ins("halt"),))), entry=1)
-  outcomes = [execute(replace(exercise("nop", CONFIG), tree=tree), engine) for engine in engines]
+  outcomes = [execute(replace(exercise("nop", config), tree=tree), engine) for engine in engines]
   assert not compare(outcomes)
   assert outcomes[0][1][0].fault is None
 
 
 @pytest.mark.parametrize("gap", range(29, 36))
-def test_load_that_faults_while_another_returns(engines, gap):
+def test_load_that_faults_while_another_returns(engines, config, gap):
   """In one of these the earlier load's result comes in the cycle of the fault: a fence in a later program must not wait for ever."""
   program = pack([[ins("hld", d=1, a=32)], *[[ins("nop")]] * gap, [ins("hld", d=2, a=33)], [ins("halt")]])
   after = pack([[ins("fence")], [ins("halt")]])
@@ -72,7 +74,7 @@ def test_load_that_faults_while_another_returns(engines, gap):
   for engine in engines:
     for address, words in ((0, program), (8192, after)):
       engine.hbm[address : address + words.nbytes] = words.view(np.uint8)
-    args = [1 << 20, CONFIG.hbm_bytes]
+    args = [1 << 20, config.hbm_bytes]
     results.append([engine.launch(0, args, invalidate=True), engine.launch(0, args), engine.launch(8192, limit=1000)])
   assert results[0] == results[1]
   assert results[0][2].fault is None

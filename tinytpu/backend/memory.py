@@ -99,7 +99,8 @@ class Memory:
     mem = Mem(base, mtype, self.b.to_scalar(x).regs[0], off)
     rows, size = self.lanes.config.sublanes, mtype.bytes
     line = self.lanes.config.line_bytes
-    lines = 1 + (size * self.lanes.config.width > line // 2)
+    nbytes = size * self.lanes.config.width
+    lines = -(-nbytes // line) + (nbytes > line // 2)
     if p.form == "2":
       mem.r, mem.c = (self.b.to_scalar(imm(s)).regs[0] for s in (p.r, p.c))
       lines = min(rows, 1 + abs(p.r) * size * rows // line) * min(rows, 1 + abs(p.c) * size * rows // line)

@@ -128,7 +128,7 @@ def _group(program: Program, word: int) -> str:
 
 @app.command()
 def fuzz(
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="random programs")] = 200,
+    count: Annotated[int, typer.Option("--count", "--n", "-n", min=1, help="random programs")] = 200,
     seed: Annotated[int, typer.Option("--seed", "-s", help="seed of the first")] = 0,
     engine: Engine = EngineChoice.BOTH,
     preset: Preset = "4x4") -> None:
