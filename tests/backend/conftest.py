@@ -11,7 +11,7 @@ import pytest
 
 import tinytpu.boot  # noqa: F401  (what tinytpu_boot.pth does in an installed package)
 
-DEVICE = "TINYTPU"
+DEVICE = os.environ.get("TINYTPU_TEST_DEVICE", "TINYTPU")
 
 
 @pytest.fixture(autouse=True)
