@@ -2,17 +2,24 @@
 
 CHECKOUT is a checkout of tinygrad's repository at the commit that belongs to the pinned wheel (`COMMIT`); its tests run against
 the *installed* tinygrad, in a folder where the checkout's own package is out of reach. Nothing of it is copied. Needed besides
-the `test` extra: torch (the tests' reference), for the ONNX file onnx.
+the `test` extra: the versions of torch (the tests' reference; newer ones differ in the gradient of a clip) and of onnx that the
+checkout's pyproject.toml names, for the ONNX file also tabulate; and a clang of version 15 or later for the few tests that name the CPU.
+
+Besides passes and failures each row tells how full the lanes of the kernels were (`kernels.lane_use`, the mean of those that store
+enough), and how long our part of compiling the median kernel takes beside tinygrad's.
 """
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +30,8 @@ from . import history
 from .upstream_sample import SAMPLE
 
 COMMIT = "a9069c177a"
+OUTPUTS = 64
+"""Elements that a kernel must store for its lanes to count."""
 COUNTS = ("passed", "failed", "skipped", "error", "xfailed", "xpassed")
 
 
@@ -54,12 +63,26 @@ SUITES = (
 
 @dataclass
 class Outcome:
-  """Counts of a file, wall-clock seconds, simulated cycles, kernels computed by the host, names of failed tests."""
+  """Counts of a file, wall-clock seconds, simulated cycles, kernels computed by the host, names of failed tests; of every kernel
+  elements stored and share of lanes at work, and seconds of our and of tinygrad's part of its compilation."""
   counts: dict[str, int]
   seconds: float
   cycles: int
   fallbacks: int
   failed: list[str]
+  lanes: list[tuple[int, float]]
+  compiling: list[tuple[float, float]]
+
+
+def fill(lanes: list[tuple[int, float]]) -> float:
+  """The mean share of lanes at work of the kernels with enough outputs; 0 if there is none."""
+  return statistics.fmean([share for outputs, share in lanes if outputs >= OUTPUTS] or [0.0])
+
+
+def medians(compiling: list[tuple[float, float]]) -> tuple[float, float]:
+  """Milliseconds of our and of tinygrad's part in compiling the median kernel."""
+  own, theirs = zip(*(compiling or [(0.0, 0.0)]), strict=True)
+  return 1e3 * statistics.median(own), 1e3 * statistics.median(theirs)
 
 
 def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int, sample: bool = False) -> Outcome:
@@ -75,11 +98,12 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
     env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums), "TINYTPU_EVEN": "1" if suite.even else "",
+           "PARALLEL": "0", "CACHELEVEL": "0",  # kernels are compiled in the processes that are watched, every one of them
            "PYTHONPATH": os.pathsep.join((folder, str(Path(__file__).parents[1]))), **suite.env}
     start = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
-    totals = [tuple(map(int, p.read_text().split())) for p in sums.iterdir()]
+    records = [json.loads(p.read_text()) for p in sums.iterdir()]
   last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip()
   counts = {name: int(n) for n, name in re.findall(r"(\d+) (\w+?)s?\b", last) if name in COUNTS}
   failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
@@ -89,7 +113,8 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     log = Path(tempfile.gettempdir()) / f"upstream-{suite.name}.log"
     log.write_text(done.stdout + done.stderr)
     failed.append(f"(log: {log})")
-  return Outcome(counts, seconds, sum(t[0] for t in totals), sum(t[1] for t in totals), failed)
+  return Outcome(counts, seconds, sum(r["cycles"] for r in records), sum(r["fallbacks"] for r in records), failed,
+                 [tuple(x) for r in records for x in r["lanes"]], [tuple(x) for r in records for x in r["seconds"]])
 
 
 def main() -> int:
@@ -111,19 +136,31 @@ def main() -> int:
     parser.error(f"no file {unknown[0]!r}; there are: {', '.join(s.name for s in SUITES)}")
   if not (options.checkout / "test" / "test_tiny.py").exists():
     parser.error(f"{options.checkout} holds no tinygrad checkout (no test/test_tiny.py)")
-  console = Console()
+  console = Console(width=None if sys.stdout.isatty() else 150)
   table = Table(title=f"tinygrad's tests on DEV={options.device}", title_justify="left")
-  for column in ("file", "pass", "fail", "skip", "floor", "wall s", "simulated cycles"):
+  for column in ("file", "pass", "fail", "skip", "floor", "wall s", "simulated cycles", "kernels", "lanes", "own ms", "tinygrad ms"):
     table.add_column(column, justify="left" if column == "file" else "right")
-  rows, bad = {}, False
+  rows, bad, outcomes = {}, False, list[Outcome]()
+
+  def add(name: str, counts: Sequence[object], o: Sequence[Outcome]) -> dict[str, float]:
+    lanes, compiling = [x for p in o for x in p.lanes], [x for p in o for x in p.compiling]
+    own, theirs = medians(compiling)
+    seconds, cycles = sum(p.seconds for p in o), sum(p.cycles for p in o)
+    table.add_row(name, *map(str, counts), f"{seconds:.0f}", f"{cycles:,}", str(len(compiling)), f"{fill(lanes):.0%}", f"{own:.1f}",
+                  f"{theirs:.1f}")
+    return {"seconds": round(seconds), "cycles": cycles, "kernels": len(compiling), "lanes": round(fill(lanes), 3),
+            "own_ms": round(own, 2), "tinygrad_ms": round(theirs, 2)}
+
   for suite in (s for s in SUITES if s.name in names):
     with console.status(suite.name):
       o = run(options.checkout, suite, options.device, options.select, options.jobs, options.sample)
     passed, failed = o.counts.get("passed", 0), o.counts.get("failed", 0) + o.counts.get("error", 0)
     bad |= bool(o.failed) or o.fallbacks > 0 or (passed < suite.floor and not options.select and not options.sample)
-    table.add_row(suite.name, *map(str, (passed, failed, o.counts.get("skipped", 0), suite.floor)), f"{o.seconds:.0f}", f"{o.cycles:,}")
-    rows[suite.name] = {**o.counts, "seconds": round(o.seconds), "cycles": o.cycles}
+    outcomes.append(o)
+    rows[suite.name] = {**o.counts, **add(suite.name, (passed, failed, o.counts.get("skipped", 0), suite.floor), [o])}
     console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, sep="\n  ", highlight=False)
+  if len(outcomes) > 1:
+    add("all", [sum(o.counts.get(n, 0) for o in outcomes) for n in ("passed", "failed", "skipped")] + [""], outcomes)
   console.print(table)
   if not options.select and not options.sample:
     history.append("upstream", {"device": options.device, "files": rows})

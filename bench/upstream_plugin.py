@@ -1,9 +1,20 @@
 """pytest plugin of `bench.upstream`: writes what the device did in this process, and halves a file on request."""
 from __future__ import annotations
 
+import json
 import os
-import sys
 from pathlib import Path
+
+from tinytpu.backend import stats
+
+from .kernels import Kernels
+
+kernels = Kernels()
+
+
+def pytest_configure(config) -> None:  # type: ignore[no-untyped-def]
+  """Watch what is compiled."""
+  kernels.watch()
 
 
 def pytest_collection_modifyitems(config, items) -> None:  # type: ignore[no-untyped-def]
@@ -14,6 +25,6 @@ def pytest_collection_modifyitems(config, items) -> None:  # type: ignore[no-unt
 
 
 def pytest_sessionfinish(session, exitstatus) -> None:  # type: ignore[no-untyped-def]
-  """Write "cycles fallbacks" of this process into the folder TINYTPU_SUMS."""
-  if (module := sys.modules.get("tinytpu.backend.stats")) is not None:
-    (Path(os.environ["TINYTPU_SUMS"]) / str(os.getpid())).write_text(f"{module.stats.cycles} {module.host_fallbacks}")
+  """Write the sums of this process, as JSON, into the folder TINYTPU_SUMS."""
+  record = {"cycles": stats.stats.cycles, "fallbacks": stats.host_fallbacks, "lanes": kernels.lanes, "seconds": kernels.seconds}
+  (Path(os.environ["TINYTPU_SUMS"]) / str(os.getpid())).write_text(json.dumps(record))

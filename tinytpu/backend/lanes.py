@@ -15,11 +15,12 @@ from tinygrad.uop.ops import Ops, UOp
 from ..config import Config
 from .select import RULES, kind, operand_dtype
 
-_FOLD: dict[Ops, Callable[..., np.ndarray]] = {
+FOLD: dict[Ops, Callable[..., np.ndarray]] = {
   Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor,
   Ops.SHL: np.left_shift, Ops.SHR: np.right_shift, Ops.MAX: np.maximum, Ops.NEG: np.negative,
   Ops.CMPLT: np.less, Ops.CMPNE: np.not_equal, Ops.CMPEQ: np.equal, Ops.WHERE: np.where,
   Ops.CDIV: lambda a, b: np.trunc(a / b).astype(np.int64), Ops.CMOD: np.fmod}
+"""UOps that are evaluated at compile time, on int64 arrays."""
 _LIMIT = 1 << 31
 
 
@@ -65,14 +66,14 @@ class Lanes:
       v = self.fixed(u.src[0])
       fits = v is not None and (u.dtype in dtypes.weaks or u.dtype.min <= v.min() and v.max() <= u.dtype.max)
       return v if fits else None
-    if u.op not in _FOLD or u.dtype not in (*dtypes.ints, dtypes.bool, dtypes.weakint):
+    if u.op not in FOLD or u.dtype not in (*dtypes.ints, dtypes.bool, dtypes.weakint):
       return None
     srcs = [self.fixed(s) for s in u.src]
     if any(s is None for s in srcs) or u.op in (Ops.CDIV, Ops.CMOD) and not np.all(srcs[1]):
       return None
     if u.op in (Ops.SHL, Ops.SHR) and not (np.all(srcs[1] >= 0) and np.all(srcs[1] < 32)):  # type: ignore[operator]
       return None
-    v = _FOLD[u.op](*srcs).astype(np.int64)
+    v = FOLD[u.op](*srcs).astype(np.int64)
     low, high = (0, 1) if u.dtype == dtypes.bool else (max(u.dtype.min, -_LIMIT), min(u.dtype.max, _LIMIT - 1))
     return v if low <= v.min() and v.max() <= high else None  # what wraps is left to the machine
 
