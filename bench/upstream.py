@@ -3,7 +3,8 @@
 CHECKOUT is a checkout of tinygrad's repository at the commit that belongs to the pinned wheel (`COMMIT`); its tests run against
 the *installed* tinygrad, in a folder where the checkout's own package is out of reach. Nothing of it is copied. Needed besides
 the `test` extra: the versions of torch (the tests' reference; newer ones differ in the gradient of a clip) and of onnx that the
-checkout's pyproject.toml names, for the ONNX file also tabulate; and a clang of version 15 or later for the few tests that name the CPU.
+checkout's pyproject.toml names, for the ONNX file also tabulate and pillow; and a clang of version 15 or later for the few tests
+that name the CPU.
 
 Besides passes and failures each row tells how full the lanes of the kernels were (`kernels.lane_use`, the mean of those that store
 enough), and how long our part of compiling the median kernel takes beside tinygrad's.
@@ -37,12 +38,10 @@ COUNTS = ("passed", "failed", "skipped", "error", "xfailed", "xpassed")
 
 @dataclass(frozen=True)
 class Suite:
-  """A file of tests. floor: passes that a plain 32-bit device reaches, the least we accept. env: what it needs to run anything;
-  even: every second test only, in order of collection."""
+  """A file of tests. floor: passes that a plain 32-bit device reaches, the least we accept. env: what it needs to run anything."""
   path: str
   floor: int
   env: dict[str, str] = field(default_factory=dict)
-  even: bool = False
 
   @property
   def name(self) -> str:
@@ -58,7 +57,7 @@ SUITES = (
   Suite("test/backend/test_symbolic_ops.py", 35), Suite("test/backend/test_symbolic_jit.py", 21),
   Suite("test/backend/test_linearizer.py", 16), Suite("test/backend/test_arange.py", 18),
   Suite("test/backend/test_optim.py", 38, {"RUN_SLOW": "1"}),
-  Suite("test/external/external_test_onnx_backend.py", 676, even=True))
+  Suite("test/external/external_test_onnx_backend.py", 1352))
 
 
 @dataclass
@@ -97,7 +96,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     command += ["-p", "bench.upstream_plugin"]
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
-    env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums), "TINYTPU_EVEN": "1" if suite.even else "",
+    env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums),
            "PARALLEL": "0", "CACHELEVEL": "0",  # kernels are compiled in the processes that are watched, every one of them
            "PYTHONPATH": os.pathsep.join((folder, str(Path(__file__).parents[1]))), **suite.env}
     start = time.perf_counter()

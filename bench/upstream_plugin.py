@@ -1,4 +1,4 @@
-"""pytest plugin of `bench.upstream`: writes what the device did in this process, and halves a file on request."""
+"""pytest plugin of `bench.upstream`: writes what the device did in this process."""
 from __future__ import annotations
 
 import json
@@ -15,13 +15,6 @@ kernels = Kernels()
 def pytest_configure(config) -> None:  # type: ignore[no-untyped-def]
   """Watch what is compiled."""
   kernels.watch()
-
-
-def pytest_collection_modifyitems(config, items) -> None:  # type: ignore[no-untyped-def]
-  """With TINYTPU_EVEN set keep tests 0, 2, 4, ... in order of their names."""
-  if os.environ.get("TINYTPU_EVEN"):
-    keep = set(sorted(item.nodeid for item in items)[::2])
-    items[:] = [item for item in items if item.nodeid in keep]
 
 
 def pytest_sessionfinish(session, exitstatus) -> None:  # type: ignore[no-untyped-def]

@@ -86,6 +86,12 @@ def test_transcendentals(fn, floats):
   np.testing.assert_allclose(getattr(Tensor(a), fn)().numpy(), want, rtol=2e-6, atol=1e-6)
 
 
+def test_pow(floats):
+  a, b = np.abs(floats(60)) + np.float32(0.1), floats(60)
+  np.testing.assert_allclose((Tensor(a) ** Tensor(b)).numpy(), a.astype(np.float64) ** b, rtol=1e-5)
+  np.testing.assert_allclose((Tensor(b) ** 3).numpy(), b.astype(np.float64) ** 3, rtol=1e-6)
+
+
 def test_where(floats):
   a, b = floats(7, 9), floats(7, 9)
   np.testing.assert_array_equal((Tensor(a) > 0).where(Tensor(a), Tensor(b)).numpy(), np.where(a > 0, a, b))

@@ -5,7 +5,9 @@ import itertools
 
 import numpy as np
 import pytest
-from tinygrad import Tensor, dtypes
+from tinygrad import Context, Tensor, dtypes
+
+from tinytpu.backend.errors import UnsupportedError
 
 SHAPES = [(5,), (16,), (1000,), (7, 11), (45, 65), (64, 64), (3, 4, 5)]
 AXES = [(shape, axis) for shape in SHAPES for axis in [None, *range(len(shape))]]
@@ -69,3 +71,15 @@ def test_sum_of_halfs(floats):
   got = Tensor(a).sum(0)
   assert got.dtype == dtypes.half
   np.testing.assert_allclose(got.numpy(), a.astype(np.float32).sum(0), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("count", [3, 100])
+def test_largest_of_what_wraps_is_right_or_refused(count, rng):
+  """tinygrad takes -x of an unsigned x never to be above 0, and drops what a loop finds (its CPU device gives 0)."""
+  a = rng.integers(1, 200, count).astype(np.uint8)
+  for noopt in (0, 1):
+    with Context(NOOPT=noopt):
+      try:
+        assert (-Tensor(a)).max().item() == (-a).max()
+      except UnsupportedError as error:
+        assert "never to wrap" in str(error)

@@ -22,6 +22,12 @@ MAX_WAVES = 64
 _SKIP = (Ops.CONST, Ops.SINK, Ops.NOOP, Ops.GROUP, Ops.AFTER, Ops.SPECIAL, Ops.PARAM,
          Ops.BARRIER)  # waves go in lock-step and memory keeps its order: barriers need no code
 
+_FOREIGN = "its text is in another renderer's language; write it in UOps"
+_REFUSED = {
+  Ops.CUSTOM: _FOREIGN, Ops.CUSTOMI: _FOREIGN, Ops.INS: "it is an instruction of another machine; write it in UOps",
+  Ops.CALL: "a kernel cannot call functions of the host; call them between kernels",
+  Ops.SHRINK: "an access is of one element per work item; leave the renderer's `supports_float4` False"}
+
 
 class Program:
   """A lowered kernel.
@@ -140,8 +146,8 @@ class Lowering:
         self.loops.end(u)
       case Ops.INDEX | Ops.STACK | Ops.CAST | Ops.BITCAST:
         pass
-      case _ if u.op.name in ("CUSTOM", "CUSTOMI", "CALL", "INS", "SHRINK"):
-        raise self.values.fail(u, "the backend has no rule for this UOp")
+      case _ if u.op in _REFUSED:
+        raise self.values.fail(u, _REFUSED[u.op])
       case _:
         pass  # arithmetic is computed where it is needed
 
