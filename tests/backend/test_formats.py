@@ -48,7 +48,8 @@ def on_mxu(compute: Callable[[], Tensor]) -> np.ndarray:
 
 # -- 16-bit floats ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-@pytest.mark.parametrize("m, k, n", [(4, 8, 4), (16, 16, 16), (5, 7, 9), (2, 33, 3), (33, 17, 30), (64, 64, 64), (3, 100, 70)])
+@pytest.mark.parametrize("m, k, n", [(4, 8, 4), (16, 16, 16), (5, 7, 9), (2, 33, 3), (33, 17, 30), (64, 64, 64), (3, 100, 70),
+                                     (1, 16, 20), (1, 75, 40), (30, 33, 1)])
 def test_halves_in_the_documented_order(m, k, n, dtype, rng):
   (x, a), (y, b) = halves(rng, dtype, m, k), halves(rng, dtype, k, n)
   want = ordered(a, b)
@@ -99,7 +100,8 @@ def product(x: Tensor, y: Tensor) -> Tensor:
   return x.cast(dtypes.int32) @ y.cast(dtypes.int32)
 
 
-BYTE_SIZES = [(4, 16, 4), (16, 16, 16), (5, 7, 9), (64, 64, 64), (33, 17, 65), (3, 100, 3), (12, 20, 16), (8, 36, 32), (2, 6, 2)]
+BYTE_SIZES = [(4, 16, 4), (16, 16, 16), (5, 7, 9), (64, 64, 64), (33, 17, 65), (3, 100, 3), (12, 20, 16), (8, 36, 32), (2, 6, 2), (1, 16, 16), (1, 64, 40),
+              (1, 37, 9), (20, 48, 1)]
 
 
 @pytest.mark.parametrize("m, k, n", BYTE_SIZES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tinygrad import Tensor
+from tinygrad.helpers import Context
 
 from tinytpu.backend.stats import stats
 
 
 def check(got: Tensor, want: np.ndarray, on_mxu: bool = True) -> None:
+  stats.reset()
   got = got.numpy()
   np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
   assert (stats.counters["mxu_steps"] > 0) == on_mxu
@@ -49,9 +51,47 @@ def test_epilogue_and_prologue(floats):
   check(((Tensor(a) * 2) @ Tensor(b) + Tensor(bias)).relu(), np.maximum((a * 2.0) @ b + bias, 0))
 
 
-def test_vector_stays_on_the_vector_unit(floats):
-  a, b = floats(1, 40), floats(40, 12)
+@pytest.mark.parametrize("k", [16, 19, 40, 100])
+@pytest.mark.parametrize("n", [2, 5, 16, 37])
+def test_vectors(k, n, floats):
+  """A row times a matrix, a matrix times a column, in any layout, with what may be fused around them."""
+  a, w, bias = floats(1, k), floats(k, n), floats(n)
+  x, y, z, t = Tensor(a).realize(), Tensor(w).realize(), Tensor(bias).realize(), Tensor(np.ascontiguousarray(w.T)).realize()
+  want = a.astype(np.float64) @ w
+  check(x @ y, want)
+  check(x @ t.T, want)
+  check(t @ x.T, want.T)
+  check(y.T @ x.reshape(k), want[0])
+  check((x.relu() @ y + z).relu(), np.maximum(np.maximum(a, 0).astype(np.float64) @ w + bias, 0))
+  np.testing.assert_allclose((x @ y).sum().numpy(), want.sum(), rtol=1e-4, atol=1e-4)
+
+
+def test_short_vectors_stay_on_the_vector_unit(floats):
+  a, b = floats(1, 15), floats(15, 12)
   check(Tensor(a) @ Tensor(b), a.astype(np.float64) @ b, on_mxu=False)
+
+
+def test_random_vectors(rng):
+  for _ in range(15):
+    batch, k, n = (int(s) for s in rng.integers(1, (4, 70, 50)))
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((batch, 1, k), (batch, k, n)))
+    got = (Tensor(a) @ Tensor(b)).numpy()
+    np.testing.assert_allclose(got, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4, err_msg=f"{batch} x 1 x {k} x {n}")
+    with Context(NOOPT=1):
+      np.testing.assert_allclose((Tensor(a) @ Tensor(b)).numpy(), got, rtol=1e-4, atol=1e-4, err_msg=f"{batch} x 1 x {k} x {n}, NOOPT")
+
+
+@pytest.mark.parametrize("k", [16, 17, 30])
+def test_vectors_that_are_not_zero_beyond_k(k, floats):
+  a, b = floats(1, k), floats(k, 6)
+  np.testing.assert_allclose((Tensor(a).exp() @ Tensor(b).exp()).numpy(), np.exp(a) @ np.exp(b), rtol=1e-4)
+  np.testing.assert_allclose(((Tensor(a) + 1) @ Tensor(b)).numpy(), (a + 1) @ b, rtol=1e-4, atol=1e-4)
+  got = Tensor(a).pad(((0, 0), (2, 3)), value=2.0) @ Tensor(b).pad(((2, 3), (0, 0)), value=3.0)
+  want = np.pad(a, ((0, 0), (2, 3)), constant_values=2) @ np.pad(b, ((2, 3), (0, 0)), constant_values=3)
+  np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)
+  got = Tensor(a) @ Tensor(b) + Tensor(a)[:, :6].pad(((0, 0), (0, 2)), value=5.0)[:, 2:]  # the same buffer beside the product
+  want = a @ b + np.pad(a[:, :6], ((0, 0), (0, 2)), constant_values=5)[:, 2:]
+  np.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)
 
 
 def test_convolution(floats):

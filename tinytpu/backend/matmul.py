@@ -7,13 +7,14 @@ from copy import copy
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
-from tinygrad.dtype import dtypes
+from tinygrad.dtype import Invalid, dtypes
 from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
 from .packing import BYTES
 from .products import operands_vary, padding_is_harmless, product, stride
+from .rows import fit_rows
 from .tensorcore import byte_core
 
 MAX_TILES = 8
@@ -24,6 +25,7 @@ MAX_CHOICES = 3
 
 def matrix_product(k: Scheduler, config: Config) -> Scheduler | None:
   """The kernel on the matrix unit, or None if it has no matrix product that fits."""
+  k = fit_rows(k, config)
   for candidate in filter(None, (k, _of_bytes(k, config))):
     for axis in _choices(candidate):
       if not padding_is_harmless(candidate, axis):
@@ -77,7 +79,7 @@ def _byte(u: UOp) -> UOp | None:
   if u.op is Ops.CAST and u.src[0].dtype == dtypes.int8:
     return u.src[0]
   if u.op is Ops.CONST:
-    return UOp.const(u.val, dtypes.int8) if -128 <= u.val <= 127 else None
+    return UOp.const(u.val, dtypes.int8) if u.val is Invalid or -128 <= u.val <= 127 else None
   if u.op is Ops.CAST and u.src[0].op is Ops.CONST:
     return _byte(u.src[0])
   if u.op is Ops.WHERE or u.op is Ops.MAX:

@@ -2,11 +2,12 @@
 
 A loop of matrix steps spends its time in the matrix unit if its loads, which take tens of cycles from HBM, are issued
 a pass ahead. A loop whose passes are shorter than that is unrolled first (here rather than by tinygrad, which would change
-the order in which products are summed). Then the loads move before the loop (for the first pass) and, for the pass to
-come, to the head of its body; at its end the operands change registers, on a vector unit that has nothing else to do.
-The last pass loads its own operands once more instead of reading past the end.
+the order in which products are summed). Then two passes become one, with two sets of operands: while one set is computed with,
+the other is loaded. The last pass loads its own operands once more instead of reading past the end.
 """
 from __future__ import annotations
+
+from collections import Counter
 
 from ..config import Config
 from ..isa import timing
@@ -27,7 +28,8 @@ def pipeline(items: list[Inst | Loop], config: Config) -> list[Inst | Loop]:
     if isinstance(item, Loop):
       if _candidate(item):
         before, after = _unroll(item, config)
-        out += [*before, *_split(item), *([item] if _passes(item) else []), *after]
+        first, last = _split(item)
+        out += [*before, *first, *([item] if _passes(item) else []), *last, *after]
         continue
       item.body = pipeline(item.body, config)
     out.append(item)
@@ -88,30 +90,43 @@ def _carries(body: list[Inst]) -> bool:
 def _copy(body: list[Inst], counter: Reg, base: Reg, plus: int) -> list[Inst]:
   """A pass with base + plus in place of the counter."""
   at = Reg("s")
-  return [inst("sadd", at, base, plus), *_clone(body, counter, at, keep=False)[0]]
+  return [inst("sadd", at, base, plus), *_clone(body, {counter: at}, keep=False)[0]]
 
 
-def _split(loop: Loop) -> list[Inst]:
-  """Pipeline a loop in place if it can be done; returns what goes before it."""
+def _split(loop: Loop) -> tuple[list[Inst], list[Inst]]:
+  """Pipeline a loop in place if it can be done; returns what goes before it and after it.
+
+  A pass of the new loop is two of the old one: the first computes with one set of operands while the other is loaded, the second the
+  other way round, so that no operand changes registers. A pass that is left over follows the loop."""
   body, passes = _body(loop), _passes(loop)
   loads = [x for x in body if x.mem is not None]
   assert passes is not None and loop.counter is not None
   needed = _slice(body, loads, loop.counter)
-  if needed is None or passes < 2:
-    return []
-  following, bounded = Reg("s"), Reg("s")
-  ahead = [inst("sadd", following, loop.counter, 1), inst("smin", bounded, following, passes - 1)]
-  first, _ = _clone(needed, loop.counter, S0, keep=True)
-  again, renamed = _clone(needed, loop.counter, bounded, keep=False)
+  if needed is None or passes < 2 or _carries(body):
+    return [], []
   rest = [x for x in body if x not in loads]
   used = {r for x in rest if x not in needed for r in x.reads()}
   for x in reversed(rest):
     if x.dst in used:
       used.update(x.reads())
   kept = [x for x in rest if x not in needed or x.dst in used]
-  turns = [inst("vmov", x.dst, renamed[x.dst]) for x in loads if x.dst is not None]
-  loop.body[:] = [*ahead, *again, *kept, *turns]
-  return first
+  uses = Counter(r for x in kept for r in x.reads())
+  needed = [x for x in needed if x.mem is None] + sorted(loads, key=lambda x: -uses[x.dst] if x.dst else 0)  # what most steps wait for
+
+  count, even, odd, following, bounded = (Reg("s") for _ in range(5))
+  count.remat = inst("sadd", count, S0, passes // 2)
+  first, _ = _clone(needed, {loop.counter: S0}, keep=True)
+  loop.body[:] = [inst("sadd", even, loop.counter, loop.counter), inst("sadd", odd, even, 1)]
+  other, renamed = _clone(needed, {loop.counter: odd}, keep=False)
+  loop.body += other
+  loop.body += _clone(kept, {loop.counter: even}, keep=False)[0]
+  loop.body += [inst("sadd", following, even, 2), inst("smin", bounded, following, passes - 1)]
+  loop.body += _clone(needed, {loop.counter: bounded}, keep=True)[0]
+  loop.body += _clone(kept, {**{x.dst: renamed[x.dst] for x in loads if x.dst is not None}, loop.counter: odd}, keep=False)[0]
+  loop.count = count
+  last = Reg("s")
+  after = [inst("sadd", last, S0, passes - 1), *_clone(kept, {loop.counter: last}, keep=False)[0]] if passes % 2 else []
+  return [*first, count.remat], after
 
 
 def _slice(body: list[Inst], loads: list[Inst], counter: Reg) -> list[Inst] | None:
@@ -135,9 +150,9 @@ def _slice(body: list[Inst], loads: list[Inst], counter: Reg) -> list[Inst] | No
   return [x for x in body if id(x) in found]
 
 
-def _clone(needed: list[Inst], counter: Reg, stand_in: Reg, keep: bool) -> tuple[list[Inst], dict[Reg, Reg]]:
-  """Copies with the counter replaced and fresh results; keep: loads keep theirs."""
-  renamed: dict[Reg, Reg] = {counter: stand_in}
+def _clone(needed: list[Inst], known: dict[Reg, Reg], keep: bool) -> tuple[list[Inst], dict[Reg, Reg]]:
+  """Copies with fresh results, and registers replaced as in `known` (the counter, for one); keep: loads keep theirs."""
+  renamed = dict(known)
   out = []
   for x in needed:
     mem = Mem(**vars(x.mem)) if x.mem is not None else None
@@ -147,4 +162,3 @@ def _clone(needed: list[Inst], counter: Reg, stand_in: Reg, keep: bool) -> tuple
       copy.dst = renamed[x.dst] = Reg(x.dst.file)
     out.append(copy)
   return out, renamed
-

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.dtype import Invalid
 from tinygrad.uop.ops import Ops, UOp
 
 
@@ -41,7 +42,8 @@ def padding_is_harmless(k: Scheduler, axis: int) -> bool:
     return False
   reduce = k.reduceops[0]
   ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
-  outside = [b for b in k.bufs if b not in reduce.backward_slice]
+  stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
+  outside = [b for b in k.bufs if b not in reduce.backward_slice and b not in stored]
   if any(_gated(b) for b in outside):
     return False  # M or N might be padded, see `optimize._pad`
   along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
@@ -59,7 +61,7 @@ def _vanishes(u: UOp, along: UOp) -> bool:
   if u.op is Ops.INDEX:
     return along in u.src[1].backward_slice_with_self
   if u.op is Ops.CONST:
-    return u.val == 0
+    return u.val is Invalid or u.val == 0  # what is not valid is read as 0
   if u.op in (Ops.CAST, Ops.NEG):
     return _vanishes(u.src[0], along)
   if u.op is Ops.WHERE:

@@ -80,8 +80,19 @@ def _graph(block: list[Inst], config: Config) -> list[_Node]:
       else:
         loads.setdefault(memory, []).append(node)
   for node in reversed(nodes):
-    node.height = max([latency(node.inst, config), *(d + s.height for s, d in node.after)])
+    alone = latency(node.inst, config) - (node.inst.lines if node.inst.dst is not None else 0)  # results for later: in order, however long
+    node.height = max([alone, *(d + s.height for s, d in node.after), *_turns(node, config)])
   return nodes
+
+
+def _turns(node: _Node, config: Config) -> list[int]:
+  """The least cycles from a node to the end of what waits for it and takes turns on one unit, for each such unit."""
+  queues: dict[str, list[tuple[int, int, int]]] = {}
+  for s, d in node.after:
+    if unit := _unit(s.inst):
+      queues.setdefault(unit, []).append((d, _busy(s.inst, config), s.height))
+  return [min(d for d, _, _ in q) + sum(b for _, b, _ in q) - max(b for _, b, _ in q) + min(h for _, _, h in q)
+          for q in queues.values() if len(q) > 1]
 
 
 def _block(block: list[Inst], config: Config) -> list[Group]:
@@ -115,7 +126,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       if target is not None:
         written.add(target)
       if unit:
-        free[unit] = cycle + (item.lines if item.mem is not None else timing.interval(config, item.op.timing))
+        free[unit] = cycle + _busy(item, config)
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -139,6 +150,11 @@ def _unit(item: Inst) -> str:
   if item.mem is not None:
     return item.op.name[0]
   return next((unit for unit, classes in timing.UNITS.items() if item.op.timing in classes), "")
+
+
+def _busy(item: Inst, config: Config) -> int:
+  """The cycles for which it does."""
+  return item.lines if item.mem is not None else timing.interval(config, item.op.timing)
 
 
 def schedule(code: Code, config: Config) -> list[Group | Label]:
