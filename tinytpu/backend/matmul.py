@@ -1,8 +1,7 @@
-"""Matrix products in place of tinygrad's tensor-core heuristic: which kernels take the matrix unit, and how they are blocked."""
+"""Matrix products in place of tinygrad's tensor-core heuristic: which kernels take the matrix unit, and in what form."""
 from __future__ import annotations
 
 import itertools
-import math
 from copy import copy
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
@@ -12,43 +11,66 @@ from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
+from .blocking import MIN_K, Axes, plan, worth_padding
 from .packing import BYTES
+from .padding import lengthen, with_axis
 from .products import operands_vary, padding_is_harmless, product, stride
-from .rows import fit_rows
 from .tensorcore import byte_core
 
-MAX_TILES = 8
-"""Bound on the tiles of C that are upcast along M or N."""
 MAX_CHOICES = 3
 """Choices of axes for a product that are tried."""
 
 
 def matrix_product(k: Scheduler, config: Config) -> Scheduler | None:
   """The kernel on the matrix unit, or None if it has no matrix product that fits."""
-  k = fit_rows(k, config)
+  k = _with_both_axes(k, config)
   for candidate in filter(None, (k, _of_bytes(k, config))):
-    for axis in _choices(candidate):
-      if not padding_is_harmless(candidate, axis):
-        continue
-      tk = candidate.copy()
-      try:
-        rngs = tk.apply_opt(Opt(OptOps.TC, axis, (-1, 2, USE_TC.value)))
-      except KernelOptError:
-        continue
-      if operands_vary(tk):
-        _block(tk, rngs)
+    for axes in _choices(candidate):
+      if (tk := _on_matrix_unit(candidate, axes)) is not None:
         return tk
   return None
 
 
-def _choices(k: Scheduler) -> list[int]:
-  """The first few of tinygrad's choices of axes (N, M, K) for its tensor-core opt, those without an axis that is upcast already."""
+def _on_matrix_unit(k: Scheduler, axes: Axes) -> Scheduler | None:
+  """The kernel on the matrix unit by this choice of axes, padded and blocked; None if it does not fit or would not pay."""
+  factors = product(k)
+  assert factors is not None
+  tc = next((c for c in k.ren.tensor_cores if c.dtype_in == factors[0].dtype), None)
+  if tc is None or not worth_padding(axes, tc) or (blocking := plan(factors, axes, tc)) is None:
+    return None
+  if axes.k in blocking.sizes and not padding_is_harmless(k, axes.k):
+    return None
+  tk = k.copy()
+  lengthen(tk, blocking.sizes)
+  try:
+    n, m, _ = tk.apply_opt(Opt(OptOps.TC, axes.number, (-1, 2, USE_TC.value)))
+  except KernelOptError:
+    return None
+  if not operands_vary(tk):
+    return None
+  for rng, amount in ((m, blocking.m), (n, blocking.n)):
+    if amount > 1:
+      tk.apply_opt(Opt(OptOps.UPCAST, tk.rngs.index(rng), amount))
+  return tk
+
+
+def _with_both_axes(k: Scheduler, config: Config) -> Scheduler:
+  """The kernel; with an axis more if a factor of its product is a vector, which has none of its own, and the sum is long enough."""
+  if (factors := product(k)) is not None and any(r.vmax + 1 >= MIN_K * config.lanes for r in k.reduceops[0].src[1:]):
+    a, b = (set(f.ranges) for f in factors)
+    if (a <= b) != (b <= a):
+      return with_axis(k, factors[0 if a <= b else 1], config.lanes) or k
+  return k
+
+
+def _choices(k: Scheduler) -> list[Axes]:
+  """The first few of tinygrad's choices of axes for its tensor-core opt, without those that are upcast already."""
   if (factors := product(k)) is None:
     return []
   a, b = (set(f.ranges) for f in factors)
   n, m, reduce = (sorted(r, key=lambda r: r.arg[0], reverse=True) for r in (b - a, a - b, k.reduceops[0].src[1:]))
-  choices = enumerate(itertools.product(n, m, reduce))
-  return [i for i, axes in choices if all(r.arg[-1] is not AxisType.UPCAST for r in axes)][:MAX_CHOICES]
+  choices = [Axes(i, *axes) for i, axes in enumerate(itertools.product(n, m, reduce))]
+  return [c for c in choices if all(r.arg[-1] is not AxisType.UPCAST for r in c[1:])][:MAX_CHOICES]
 
 
 def _of_bytes(k: Scheduler, config: Config) -> Scheduler | None:
@@ -64,14 +86,11 @@ def _of_bytes(k: Scheduler, config: Config) -> Scheduler | None:
   tk.ren = copy(k.ren)
   tk.ren.tensor_cores = [byte_core(config)]
   tk.ast = k.ast.substitute({reduce.src[0]: UOp(Ops.MUL, src=(a, b)).cast(dtypes.int32)})
+  loads = [u for f in (a, b) for u in f.backward_slice_with_self if u.op is Ops.INDEX]
   for rng in k.ranges_of(AxisType.GLOBAL):
-    if rng.src[0].divides(BYTES * config.lanes) is not None and any(stride(x.src[1], rng) == 1 for x in (*_loads(a), *_loads(b))):
+    if rng.src[0].divides(BYTES * config.lanes) is not None and any(stride(u.src[1], rng) == 1 for u in loads):
       tk.apply_opt(Opt(OptOps.UPCAST, tk.rngs.index(rng), BYTES), append_opt=False)  # words then hold what several tiles need
   return tk
-
-
-def _loads(u: UOp) -> list[UOp]:
-  return [x for x in u.backward_slice_with_self if x.op is Ops.INDEX]
 
 
 def _byte(u: UOp) -> UOp | None:
@@ -86,16 +105,3 @@ def _byte(u: UOp) -> UOp | None:
     chosen = [_byte(s) for s in u.src[-2:]]
     return None if None in chosen else u.replace(dtype=None, src=(*u.src[:-2], *chosen))  # type: ignore[arg-type]
   return None
-
-
-def _block(k: Scheduler, rngs: list[UOp]) -> None:
-  """Block a matrix product: as many tiles of C as there are accumulators, so that each loaded tile is used several times. K is left
-  to `pipeline`, which keeps the order of the sum. rngs: what is left of N, M, K."""
-  step = next(u for u in k.ast.backward_slice if u.op is Ops.WMMA)
-  have_m, have_n = (math.prod(r.vmax + 1 for r in operand.ranges if r.arg[-1] is AxisType.UPCAST) for operand in step.src[:2])
-  n, m = ([d for d in range(1, MAX_TILES + 1) if rngs[i].src[0].divides(d) is not None] for i in (0, 1))
-  fits = [(a, b) for a in m for b in n if a * b * have_m * have_n <= Config.PSUMS]
-  tiles_m, tiles_n = max(fits, key=lambda ab: (ab[0] * ab[1], -(ab[0] * have_m + ab[1] * have_n)))
-  for dim, amount in ((1, tiles_m), (0, tiles_n)):
-    if amount > 1:
-      k.apply_opt(Opt(OptOps.UPCAST, k.rngs.index(rngs[dim]), amount))

@@ -17,6 +17,7 @@ from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
 from .matmul import matrix_product
+from .padding import lengthen
 from .products import stride
 
 MAX_UPCAST = 16
@@ -112,15 +113,9 @@ def _fill_lanes(k: Scheduler, config: Config) -> int:
 
 
 def _pad(k: Scheduler, axis: int, unit: int) -> None:
-  """Round an output axis up to a multiple of `unit`: loads beyond its end give 0, stores are dropped. tinygrad's own PADTO calls what
-  such loads give invalid, and with it whatever a gate of theirs (a `pad` with a value, a `cat`) chooses in their place."""
+  """Round an output axis up to a multiple of `unit`."""
   rng = k.rngs[axis]
-  size = rng.vmax + 1
-  padded = rng.replace(src=(rng.src[0].const_like(-(-size // unit) * unit),))
-  inside = padded < size
-  gated = {b: b.replace(src=(b.src[0], b.src[1].get_idx().valid(inside & b.src[1].get_valid())))
-           for b in k.bufs if rng in b.src[1].get_idx().backward_slice_with_self}
-  k.ast = k.ast.substitute({**gated, rng: padded})
+  lengthen(k, {rng: -(-(rng.vmax + 1) // unit) * unit})
   k.applied_opts.append(Opt(OptOps.PADTO, axis, unit))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from tinygrad.codegen.opt.postrange import Scheduler
-from tinygrad.dtype import Invalid
 from tinygrad.uop.ops import Ops, UOp
 
 
@@ -35,25 +34,10 @@ def stride(index: UOp, rng: UOp) -> int | None:
   return total
 
 
-def padding_is_harmless(k: Scheduler, axis: int) -> bool:
-  """Whether the tensor-core opt's choice `axis` leaves K whole, or both factors are 0 beyond its end."""
+def padding_is_harmless(k: Scheduler, along: UOp) -> bool:
+  """Whether more of the axis `along` adds nothing to the first reduction: both factors of its product are 0 beyond the end."""
   factors = product(k)
-  if factors is None:
-    return False
-  reduce = k.reduceops[0]
-  ranges = sorted(reduce.src[1:], key=lambda r: r.arg[0], reverse=True)
-  stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
-  outside = [b for b in k.bufs if b not in reduce.backward_slice and b not in stored]
-  if any(_gated(b) for b in outside):
-    return False  # M or N might be padded, see `optimize._pad`
-  along = ranges[axis % len(ranges)]  # tinygrad counts choices of (N, M, K), K fastest
-  tile = {tc.dims[2] for tc in k.ren.tensor_cores}
-  return all((along.vmax + 1) % t == 0 for t in tile) or all(_vanishes(factor, along) for factor in factors)
-
-
-def _gated(access: UOp) -> bool:
-  """Whether an INDEX has a gate of its own."""
-  return access.src[1].get_valid().op is not Ops.CONST
+  return factors is not None and all(_vanishes(factor, along) for factor in factors)
 
 
 def _vanishes(u: UOp, along: UOp) -> bool:
@@ -61,7 +45,7 @@ def _vanishes(u: UOp, along: UOp) -> bool:
   if u.op is Ops.INDEX:
     return along in u.src[1].backward_slice_with_self
   if u.op is Ops.CONST:
-    return u.val is Invalid or u.val == 0  # what is not valid is read as 0
+    return u.val == 0
   if u.op in (Ops.CAST, Ops.NEG):
     return _vanishes(u.src[0], along)
   if u.op is Ops.WHERE:

@@ -41,3 +41,8 @@ def tensor_cores(config: Config) -> list[TensorCore]:
 def byte_core(config: Config) -> TensorCore:
   """The tensor core for int8. tinygrad would use it for products that are meant to wrap, so it is lent to kernels one by one."""
   return tensor_core(config, dtypes.int8, dtypes.int32)
+
+
+def steps(tc: TensorCore) -> int:
+  """Matrix steps of a WMMA."""
+  return 2 if tc.dtype_in in FLOATS else 1
