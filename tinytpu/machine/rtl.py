@@ -26,8 +26,6 @@ from .base import RunResult, check_launch
 
 SLICE = 1 << 18
 """Cycles between two looks at signals, so that a long run can be interrupted (about a second)."""
-NO_INLINE = ("*.lane*", "*.pe_*", "*.node*")
-"""Modules instantiated often, which Verilator keeps as functions of their own."""
 
 
 def source_key(config: Config) -> str:
@@ -60,7 +58,7 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
     return found
   start = time.perf_counter()
   tell("RTL engine: generating Verilog")
-  verilog = to_verilog(Chip(config), "chip", no_inline=NO_INLINE)
+  verilog = to_verilog(Chip(config), "chip")
   gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
   constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
   options: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from ..config import Config
 from ..isa.counters import COUNTERS
 from .interfaces import scalar_result, tile_bits
 from .issue import fault_record
-from .select import tree
+from .select import part
 from .window import Space
 
 __all__ = ["Csr", "CsrBlock", "Status", "csr_port", "window_select"]
@@ -114,7 +114,7 @@ class CsrBlock(wiring.Component):
       with m.Default():
         m.d.comb += value.eq(0)
     width = self.config.width
-    tile = tree([self.window_tile.word_select(i, 32) for i in range(width)], word[:(width - 1).bit_length()])
+    tile = part(self.window_tile, word[:(width - 1).bit_length()], 32)
     m.d.sync += self.port.rdata.eq(
       Mux(in_counters, Mux(word[0], self.counter_value[32:], self.counter_value[:32]),
           Mux(in_scalars, Mux(self.busy, 0, self.scalar_value), Mux(in_window, tile, value))))

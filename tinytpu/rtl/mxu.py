@@ -186,8 +186,8 @@ class MatrixUnit(wiring.Component):
   def _widen(m: Module, word: Value, high: Value, form: Value, label: str) -> Value:
     """The operand for the array: the word, or its low or high halfword as float32."""
     half = name(m, Mux(high, word[16:], word[:16]), f"{label}_half")
-    return Mux(form == Format.WORDS, word,
-               Mux(form == Format.HALF, f16_to_f32(m, half, f"{label}_f16"), bf16_to_f32(m, half, f"{label}_bf16")))
+    floats = Mux(form == Format.HALF, f16_to_f32(m, half, f"{label}_f16"), bf16_to_f32(m, half, f"{label}_bf16"))
+    return name(m, Mux(form == Format.WORDS, word, floats), f"{label}_operand")
 
   def _elements(self, m: Module, platform: object, phase: Value, rows: list[Value], columns: list[Value], places: list[View]) -> None:
     """The array, and C from and to the bank."""

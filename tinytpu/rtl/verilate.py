@@ -1,4 +1,4 @@
-"""Amaranth component -> Verilog -> Verilator -> C++ -> one shared library, cached by content; and a native unit bench.
+"""Verilog -> Verilator -> C++ -> one shared library, cached by content; and a native unit bench.
 
 `to_verilog` and `build_library` are the path to any native simulation of the RTL, `UnitSim` a bench that clocks one
 component over arrays of inputs in a single native call, `lint` Verilator's lint with explained waivers.
@@ -36,7 +36,7 @@ from tinytpu.rtl.compiler import (
   find_compiler,
   run,
 )
-from tinytpu.rtl.once import VerilogPlatform, generate
+from tinytpu.rtl.verilog import to_verilog, without_wakers
 
 __all__ = ["RtlBuildError", "UnitSim", "Waiver", "build_library", "cache_dir", "find_compiler", "lint", "to_verilog"]
 
@@ -53,50 +53,6 @@ VERILATOR_FLAGS = (
 def cache_dir() -> Path:
   """Where built simulations live: $TINYTPU_CACHE, else the user's cache folder; in it the folder rtl."""
   return Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu")) / "rtl"
-
-
-def to_verilog(component: wiring.Component, name: str, *, no_inline: Iterable[str] = ()) -> str:
-  """Verilog of a component as module `name`, without source locations, so equal hardware is equal text.
-
-  Amaranth writes every instance as a module of its own, named `name.path.to.it`, but what `once.place` makes; modules with
-  equal content are made one here, named after the first.
-
-  Args:
-      no_inline: patterns (fnmatch) of module names that Verilator shall keep as functions of their own, e.g.
-          `"*.lane*"`: smaller C++ for a module instantiated often.
-  """
-  target = VerilogPlatform(name)
-  text = "".join([generate(component, name, target), *target.texts.values()])
-  text = re.sub(r"(dump_module\$)\d+", r"\g<1>0", text)  # counted over all modules, but local to each
-  modules = _share_equal(dict(re.findall(r"^module (\\\S+(?= )|\w+)(.*?^endmodule\n)", text, flags=re.M | re.S)))
-  patterns = tuple(no_inline)
-  parts = []
-  for module, body in modules.items():
-    if any(fnmatchcase(module.removeprefix("\\"), pattern) for pattern in patterns):
-      body = body.replace(";", "; /*verilator no_inline_module*/", 1)  # the first one ends the list of ports
-    parts.append(f"module {module}{body}")
-  return "\n".join(parts)
-
-
-def _share_equal(modules: dict[str, str]) -> dict[str, str]:
-  """Keep one of each set of modules with equal content, from the leaves up."""
-  instance = re.compile(r"^  (\\\S+|\w+)(?= )", flags=re.MULTILINE)
-  while True:
-    first: dict[str, str] = {}
-    same = {module: first.setdefault(body, module) for module, body in modules.items()}
-    if len(first) == len(modules):
-      return modules
-
-    def rename(found: re.Match[str], same: dict[str, str] = same) -> str:
-      return "  " + same.get(found[1], found[1])
-
-    modules = {module: instance.sub(rename, body) for module, body in modules.items() if same[module] == module}
-
-
-def _without_wakers(verilog: str) -> str:
-  """Yosys gives each module a dummy register to wake `always @*` blocks at time zero; Verilator needs none."""
-  dummy = r"\\\$auto\$verilog_backend\S+ +"
-  return re.sub(rf"^ *(?:reg {dummy}= 0;|if \({dummy}\) begin end)\n", "", verilog, flags=re.MULTILINE)
 
 
 def _verilator(arguments: Sequence[str], *, cwd: Path, check: bool = True) -> str:
@@ -166,7 +122,7 @@ def build_library(
     if target.exists():  # another process was building it
       return target
     work = Path(temporary)
-    (work / f"{top}.v").write_text(_without_wakers(verilog))
+    (work / f"{top}.v").write_text(without_wakers(verilog))
     (work / "harness.cpp").write_text(harness_cpp)
     tell("verilate", 0.0)
     _verilator(
@@ -223,7 +179,7 @@ GENERATED = (
 def lint(verilog: str, top: str, waivers: Iterable[Waiver] = GENERATED) -> list[str]:
   """Verilator's `--lint-only -Wall`: every finding that no waiver covers, as `RULE: file:line:column: text`."""
   with tempfile.TemporaryDirectory() as temporary:
-    (Path(temporary) / f"{top}.v").write_text(_without_wakers(verilog))
+    (Path(temporary) / f"{top}.v").write_text(without_wakers(verilog))
     out = _verilator(["--lint-only", "-Wall", "--top-module", top, f"{top}.v"], cwd=Path(temporary), check=False)
   allowed = tuple(waivers)
   findings = re.findall(r"^%(Warning-\w+|Error[\w-]*): (.*)$", out, flags=re.MULTILINE)
