@@ -94,15 +94,13 @@ def test_tile(tile, operands):
   x = np.concatenate([arguments(operands, fn, n * WIDTH // 4) for fn in TransFn])
   x = rng.choice(x, (n, WIDTH))
   fns = rng.integers(0, len(TransFn), n)
-  inputs = {"start": np.zeros(cycles, np.uint32), "fn": operands.raw(cycles) & 3} | {f"x__{e}": operands.raw(cycles) for e in range(WIDTH)}
-  inputs["start"][start], inputs["fn"][start] = 1, fns
-  for e in range(WIDTH):
-    inputs[f"x__{e}"][start] = x[:, e]
+  inputs = {"start": np.zeros(cycles, np.uint32), "fn": operands.raw(cycles) & 3, "x": operands.raw(cycles * WIDTH).reshape(cycles, WIDTH)}
+  inputs["start"][start], inputs["fn"][start], inputs["x"][start] = 1, fns, x
   sim.reset()
   out = sim.run(inputs)
   assert np.flatnonzero(out["due"]).tolist() == (start + component.latency).tolist()
   for e in range(WIDTH):
-    operands.check(out[f"o__{e}"][start + component.latency], expected(fns, x[:, e].copy()), fns, x[:, e])
+    operands.check(out["o"][start + component.latency, e], expected(fns, x[:, e].copy()), fns, x[:, e])
 
 
 def test_tile_lint(tile):

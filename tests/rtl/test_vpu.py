@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from tests.iss.reference import UNARY, WORDS, half_round
-from tinytpu.config import preset
+from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.table import OPS
 from tinytpu.isa.transcendental import REFERENCE as TRANSCENDENTAL
@@ -17,7 +17,7 @@ from tinytpu.rtl.verilate import UnitSim, lint
 from tinytpu.rtl.vpu import VECTOR_CLOCKS, VectorUnit, check_timing
 
 CONFIG = preset("4x4")
-CYCLES = {name: timing.latency(CONFIG, name) for name in timing.CLASSES}
+BEATS = {"2 beats": preset("4x4", vector_lanes=8), "4 beats": preset("4x4", vector_lanes=4), "8x8": preset("8x8"), "16x16": preset("16x16")}
 W = CONFIG.width
 NAN = np.uint32(0x7FC00000)
 
@@ -102,7 +102,7 @@ REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]
   "vminu": lambda a, b, c: np.minimum(a, b), "vmaxu": lambda a, b, c: np.maximum(a, b),
   "vlt": lambda a, b, c: i(a) < i(b), "vltu": lambda a, b, c: a < b, "veq": lambda a, b, c: a == b, "vne": lambda a, b, c: a != b,
   "vsel": lambda a, b, c: np.where(a != 0, b, c), "vmov": lambda a, b, c: b,
-  "vlid": lambda a, b, c: np.broadcast_to(np.arange(W), a.shape),
+  "vlid": lambda a, b, c: np.broadcast_to(np.arange(a.shape[1]), a.shape),
   "vdiv": lambda a, b, c: quotient(wide(a), wide(b), False)[0], "vrem": lambda a, b, c: quotient(wide(a), wide(b), False)[1],
   "vfldiv": lambda a, b, c: quotient(wide(a), wide(b), True)[0], "vflmod": lambda a, b, c: quotient(wide(a), wide(b), True)[1],
   "vdivu": lambda a, b, c: quotient(a.astype(np.int64), b.astype(np.int64), True)[0],
@@ -142,26 +142,22 @@ def test_table_is_covered():
   assert set(REFERENCE) == {op.name for op in OPS.values() if op.slot == "V"}
 
 
-INTERVALS = {"DIV": CYCLES["DIV"], "TRANS": timing.interval(CONFIG, "TRANS")}
-"""Least distance of operations, by timing class; 1 for others."""
+def latency(config: Config, name: str) -> int:
+  return timing.latency(config, OPS[name].timing)
 
 
-def latency(name: str) -> int:
-  return timing.latency(CONFIG, OPS[name].timing)
-
-
-def run(unit: UnitSim, schedule: list[tuple[int, str]], d: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+def run(config: Config, unit: UnitSim, schedule: list[tuple[int, str]], d: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
   """Issue operation n of `schedule` (cycle, name) with row n of the operands; check the result port in every cycle."""
   cycles = np.array([t for t, _ in schedule])
   names = np.array([name for _, name in schedule])
-  n = cycles[-1] + CYCLES["DIV"]
+  n = cycles[-1] + timing.latency(config, "DIV")
   inputs = {}
   for field, values in {"start": 1, "code": [OPS[name].code for name in names], "d": d, "a": a, "b": b, "c": c}.items():
     full = np.zeros((n, *np.shape(values)[1:]), np.uint32) if field == "start" else np.full((n, *np.shape(values)[1:]), 0x55, np.uint32)
     full[cycles] = values
     inputs[f"issue__{field}"] = full
   out = unit.run(inputs)
-  due = cycles + [latency(name) - 1 for name in names]
+  due = cycles + [latency(config, name) - 1 for name in names]
   assert np.array_equal(np.flatnonzero(out["result__valid"]), np.sort(due))
   assert np.array_equal(out["result__reg"][due], d)
   data = out["result__data"][due]
@@ -174,9 +170,9 @@ def run(unit: UnitSim, schedule: list[tuple[int, str]], d: np.ndarray, a: np.nda
     assert not len(wrong), f"{name}: {len(wrong)} elements differ\n" + "\n".join(text)
 
 
-def tiles(*operands: np.ndarray) -> list[np.ndarray]:
+def tiles(width: int, *operands: np.ndarray) -> list[np.ndarray]:
   """Operand vectors as rows of whole tiles, the rest dropped."""
-  return [x[:len(x) // W * W].reshape(-1, W) for x in operands]
+  return [x[:len(x) // width * width].reshape(-1, width) for x in operands]
 
 
 @pytest.mark.parametrize("name", REFERENCE)
@@ -185,46 +181,60 @@ def test_operation(unit, operands, name):
   n = 20_000 if OPS[name].timing == "DIV" else 100_000
   float_a, float_b = operands.pairs(n)
   int_a, int_b = operands.integer_pairs(n)
-  a, b = tiles(np.concatenate([float_a, int_a]), np.concatenate([float_b, int_b]))
+  a, b = tiles(W, np.concatenate([float_a, int_a]), np.concatenate([float_b, int_b]))
   c = operands.raw(a.size).reshape(a.shape)
   if name == "vsel":
     a = a * operands.rng.integers(0, 2, a.shape, np.uint32)
-  pace = INTERVALS.get(OPS[name].timing, 1)
-  run(unit, [(t * pace, name) for t in range(len(a))], np.arange(len(a)) % 64, a, b, c)
+  pace = timing.interval(CONFIG, OPS[name].timing)
+  run(CONFIG, unit, [(t * pace, name) for t in range(len(a))], np.arange(len(a)) % 64, a, b, c)
 
 
-def mix(rng: np.random.Generator, n: int, names: list[str], gaps: float) -> list[tuple[int, str]]:
+def mix(config: Config, rng: np.random.Generator, n: int, names: list[str], gaps: float) -> list[tuple[int, str]]:
   """n random operations, each in the first cycle in which the result port and its unit are free for it."""
+  unit_of = {kind: unit for unit, kinds in timing.UNITS.items() for kind in kinds}
   schedule: list[tuple[int, str]] = []
   t, free, taken = 0, {}, set()
   for name in rng.choice(names, n):
-    kind = OPS[name].timing
+    unit = unit_of[OPS[name].timing]
     t += rng.random() < gaps and int(rng.integers(1, 50))
-    while t + latency(name) in taken or t < free.get(kind, 0):
+    while t + latency(config, name) in taken or t < free.get(unit, 0):
       t += 1
     schedule.append((t, str(name)))
-    taken.add(t + latency(name))
-    free[kind] = t + INTERVALS.get(kind, 1)
+    taken.add(t + latency(config, name))
+    free[unit] = t + timing.interval(config, OPS[name].timing)
     t += 1
   return schedule
+
+
+def run_mixes(config: Config, unit: UnitSim, operands, n: int, gaps: float) -> None:
+  """All latencies at once, dividers rare and often."""
+  fast = [name for name in REFERENCE if OPS[name].timing != "DIV"]
+  for names in (list(REFERENCE), fast * 20 + list(REFERENCE), fast):
+    a, b = tiles(config.width, *(x[:n * config.width] for x in operands.pairs(n * config.width)))
+    order, c = operands.rng.permutation(n), operands.raw(n * config.width).reshape(n, config.width)
+    run(config, unit, mix(config, operands.rng, n, names, gaps), operands.rng.integers(0, 64, n), a[order], b[order], c)
 
 
 @pytest.mark.parametrize("clocks", ["unit", "ticking"])
 @pytest.mark.parametrize("gaps", [0, 0.3])
 def test_mix(request, operands, clocks, gaps):
-  """All latencies at once, back to back and with idle times; dividers rare and often."""
-  unit = request.getfixturevalue(clocks)
-  fast = [name for name in REFERENCE if OPS[name].timing != "DIV"]
-  for names in (list(REFERENCE), fast * 20 + list(REFERENCE), fast):
-    n = 3000
-    a, b = tiles(*(x[:n * W] for x in operands.pairs(n * W)))
-    order = operands.rng.permutation(n)
-    run(unit, mix(operands.rng, n, names, gaps), operands.rng.integers(0, 64, n), a[order], b[order], operands.raw(n * W).reshape(n, W))
+  """Back to back and with idle times; clocks resting or not."""
+  run_mixes(CONFIG, request.getfixturevalue(clocks), operands, 3000, gaps)
+
+
+@pytest.mark.parametrize("machine", BEATS)
+def test_beats(operands, machine):
+  """Tiles wider than the lanes, and the larger presets: also operations of one class between the beats of another."""
+  config = BEATS[machine]
+  unit = UnitSim(VectorUnit(config), "VectorUnit", gated=VECTOR_CLOCKS)
+  for gaps in (0, 0.3):
+    run_mixes(config, unit, operands, 16_000 // config.width, gaps)
+  assert lint(unit.verilog, "VectorUnit") == []
 
 
 @pytest.mark.parametrize("name", ["ALU", "IMUL", "FLOAT", "DIV", "TRANS"])
 def test_refuses_another_timing(monkeypatch, name):
-  built = CYCLES[name]
+  built = timing.latency(CONFIG, name)
   monkeypatch.setitem(timing.CLASSES, name, timing.CLASSES[name]._replace(latency=lambda c: built + 1))
   with pytest.raises(ValueError, match=f"the latency {name} is {built + 1}, but the vector unit takes {built} cycles"):
     check_timing(CONFIG)

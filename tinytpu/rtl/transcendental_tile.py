@@ -1,10 +1,13 @@
 """exp2, log2, sin and cos of a tile: a few pipelines for many elements."""
 from __future__ import annotations
 
-from amaranth.hdl import DomainRenamer, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .once import place
 from .transcendental import Transcendental
 
 __all__ = ["TRANSCENDENTAL_CLOCKS", "TranscendentalTile", "beats", "latency"]
@@ -49,15 +52,15 @@ class TranscendentalTile(wiring.Component):
     ValueError: see `beats`.
 
   Members:
-    start: In(1). fn: In(2), an isa.transcendental.TransFn. x: In(32) per element.
-    transcendental_enable: Out(1). due: Out(1), in the cycle in which `o` is a new result. o: Out(32) per element.
+    start: In(1). fn: In(2), an isa.transcendental.TransFn. x: In(32 * width).
+    transcendental_enable: Out(1). due: Out(1), in the cycle in which `o` (Out(32 * width)) is a new result.
   """
 
   def __init__(self, width: int, units: int) -> None:
     self.width, self.units, self.beats = width, units, beats(width, units)
     self.latency = latency(width, units)
-    super().__init__({"start": In(1), "fn": In(2), "x": In(32).array(width), "transcendental_enable": Out(1), "due": Out(1),
-                      "o": Out(32).array(width)})
+    super().__init__({"start": In(1), "fn": In(2), "x": In(32 * width), "transcendental_enable": Out(1), "due": Out(1),
+                      "o": Out(32 * width)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -66,20 +69,19 @@ class TranscendentalTile(wiring.Component):
     m.d.sync += stages.eq(stages << 1 | self.start)
     m.d.comb += [self.transcendental_enable.eq(self.start | (stages[:-1] != 0)), self.due.eq(stages[-1])]
 
-    fn = Signal(2, reset_less=True)
-    operands = [Signal(32, name=f"operand{e}", reset_less=True) for e in range(self.width)]
-    results = [Signal(32, name=f"result{e}", reset_less=True) for e in range(self.width)]
+    fn, bits = Signal(2, reset_less=True), 32 * self.units
+    operands, results = Signal(32 * self.width, reset_less=True), Signal(32 * self.width, reset_less=True)
     m.d.transcendental += fn.eq(Mux(self.start, self.fn, fn))
     with m.If(self.start):
-      m.d.transcendental += [operand.eq(x) for operand, x in zip(operands, self.x, strict=True)]
-    if self.beats > 1:
-      with m.Else():
-        m.d.transcendental += [low.eq(high) for low, high in zip(operands, operands[self.units:], strict=False)]
-    outputs = []
+      m.d.transcendental += operands.eq(self.x)
+    with m.Elif(stages[:self.beats - 1] != 0):
+      m.d.transcendental += operands.eq(operands[bits:])
+    lanes: list[Any] = []
     for unit in range(self.units):
-      m.submodules[f"lane{unit}"] = lane = DomainRenamer("transcendental")(Transcendental())
-      m.d.comb += [lane.fn.eq(fn), lane.x.eq(operands[unit])]
-      outputs.append(lane.o)
-    m.d.transcendental += [result.eq(value) for result, value in zip(results, [*results[self.units:], *outputs], strict=True)]
-    m.d.comb += [o.eq(result) for o, result in zip(self.o, results, strict=True)]
+      lane = place(m, platform, f"pipeline{unit}", "pipeline", lambda: DomainRenamer("transcendental")(Transcendental()))
+      m.d.comb += [lane.fn.eq(fn), lane.x.eq(operands.word_select(unit, 32))]
+      lanes.append(lane)
+    with m.If(stages[-1 - self.beats:-1] != 0):
+      m.d.transcendental += results.eq(Cat(results, *(lane.o for lane in lanes))[bits:])
+    m.d.comb += self.o.eq(results)
     return m

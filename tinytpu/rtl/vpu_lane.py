@@ -6,7 +6,6 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..isa.table import OPS
-from .div import DivOp, DivSqrt
 from .float_add import FAdd32
 from .float_cmp import compare
 from .float_common import NAN32, ONE32, is_nan
@@ -16,16 +15,11 @@ from .opcodes import timed
 from .vpu_bits import bit_results
 
 
-class LaneResult(enum.Enum, shape=3):
-  """Whose result a lane puts out."""
-  ALU = 0
-  IMUL = 1
-  FADD = 2
-  FMUL = 3
-  CONVERT = 4
-  DIV = 5
-  TRANS = 6
-  IMULH = 7
+class LaneUnit(enum.Enum, shape=2):
+  """Which of a lane's float units an operation is for."""
+  ADD = 0
+  MULTIPLY = 1
+  CONVERT = 2
 
 
 FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb",
@@ -34,28 +28,26 @@ FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "
 
 
 class VectorLane(wiring.Component):
-  """Operand registers, integer ALU, float units and divider of one element; all control comes from `VectorUnit`.
+  """Operand registers, integer ALU and float units of one element; all control comes from `VectorUnit`.
 
   Operands are captured at the end of the cycle with `capture`, cycle t. In t + 1 the ALU's result is there, and the integer
-  multiplier, the float units (clock domains float_add, float_mul, float_convert) and the divider (divide) take the operands.
+  multiplier and the float units (clock domains float_add, float_mul, float_convert) take the operands.
   The float operations of the ALU and those of `vpu_bits` have operand registers of their own (domains float_alu and bit_alu),
   captured whenever that clock ticks.
 
   Members:
     capture: In(1); a, b, c: In(32), operands.
-    code: In(8), of the captured operation. subtract: In(1), the float adder's b is negated.
-    convert_op: In(ConvertOp); div_op: In(DivOp): of the captured operation.
-    multiply, divide: In(1), the captured operation is for the integer multiplier; for the divider.
+    code: In(8), of the captured operation. subtract: In(1), the float adder's b is negated. convert_op: In(ConvertOp), of the same.
+    multiply: In(1), the captured operation is for the integer multiplier.
     signed_high: In(1), of a multiplication: the high half of the product is that of signed numbers.
-    select: In(LaneResult), of this cycle's result.
-    transcendental: In(32), result of the tile's transcendental unit for this element.
-    o: Out(32), the result, zero in doubt.
+    alu_due, product_due, float_due: In(1), this cycle has such a result. high: In(1), the high half of the product. unit: In(LaneUnit).
+    alu_o, product_o, float_o: Out(32), the results, zero when not due.
   """
   def __init__(self) -> None:
     super().__init__({
       "capture": In(1), "a": In(32), "b": In(32), "c": In(32), "code": In(8), "subtract": In(1), "convert_op": In(ConvertOp),
-      "div_op": In(DivOp), "multiply": In(1), "signed_high": In(1), "divide": In(1), "select": In(LaneResult),
-      "transcendental": In(32), "o": Out(32)})
+      "multiply": In(1), "signed_high": In(1), "alu_due": In(1), "product_due": In(1), "high": In(1), "float_due": In(1),
+      "unit": In(LaneUnit), "alu_o": Out(32), "product_o": Out(32), "float_o": Out(32)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
@@ -77,29 +69,29 @@ class VectorLane(wiring.Component):
     m.submodules.fadd = fadd = DomainRenamer("float_add")(FAdd32())
     m.submodules.fmul = fmul = DomainRenamer("float_mul")(FMul32())
     m.submodules.convert = convert = DomainRenamer("float_convert")(FConvert32())
-    m.submodules.div = div = DomainRenamer("divide")(DivSqrt())
     m.d.comb += [
-      fadd.a.eq(a), fadd.b.eq(b ^ (self.subtract << 31)), fmul.a.eq(a), fmul.b.eq(b), convert.a.eq(a), convert.op.eq(self.convert_op),
-      div.start.eq(self.divide), div.op.eq(self.div_op), div.a.eq(a), div.b.eq(b)]
+      fadd.a.eq(a), fadd.b.eq(b ^ (self.subtract << 31)), fmul.a.eq(a), fmul.b.eq(b), convert.a.eq(a), convert.op.eq(self.convert_op)]
 
     results = integer_results(a, b, c) | float_results(m, x, y) | bit_results(m, p, q, r)
     if results.keys() != set(timed("V", ["ALU"])):
       raise ValueError(f"the lane computes {sorted(results)}, but the table lists {sorted(timed('V', ['ALU']))}")
-    with m.Switch(self.select):
-      with m.Case(LaneResult.ALU):
-        with m.Switch(self.code):
-          for name, value in results.items():
-            with m.Case(OPS[name].code):
-              m.d.comb += self.o.eq(value)
-          with m.Default():
-            m.d.comb += self.o.eq(0)
-      for source, value in (
-          (LaneResult.IMUL, product[:32]), (LaneResult.IMULH, (product[32:] - excess)[:32]), (LaneResult.FADD, fadd.o),
-          (LaneResult.FMUL, fmul.o), (LaneResult.CONVERT, convert.o), (LaneResult.TRANS, self.transcendental)):
-        with m.Case(source):
-          m.d.comb += self.o.eq(value)
-      with m.Default():
-        m.d.comb += self.o.eq(div.o)
+    with m.If(self.alu_due):
+      with m.Switch(self.code):
+        for name, value in results.items():
+          with m.Case(OPS[name].code):
+            m.d.comb += self.alu_o.eq(value)
+        with m.Default():
+          m.d.comb += self.alu_o.eq(0)
+    with m.If(self.product_due):
+      m.d.comb += self.product_o.eq(Mux(self.high, (product[32:] - excess)[:32], product[:32]))
+    with m.If(self.float_due):
+      with m.Switch(self.unit):
+        with m.Case(LaneUnit.ADD):
+          m.d.comb += self.float_o.eq(fadd.o)
+        with m.Case(LaneUnit.MULTIPLY):
+          m.d.comb += self.float_o.eq(fmul.o)
+        with m.Default():
+          m.d.comb += self.float_o.eq(convert.o)
     return m
 
 
