@@ -115,26 +115,43 @@ class Operation:
         words[e] = (before + int(self.data[e])) % MODULUS
       memory[addresses[e]:addresses[e] + self.mtype.bytes] = words[e:e + 1].astype("<u4").view(np.uint8)[:self.mtype.bytes]
 
+  def beats(self, config: Config) -> list[list[int]]:
+    """Addresses of the active elements, beat by beat."""
+    addresses, lanes = self.addresses(config), config.vector_lanes
+    return [[addresses[e] for e in self.active() if e // lanes == beat] for beat in range(config.width // lanes)]
+
   def bank_cycles(self, config: Config) -> int:
-    """Most distinct words of active elements in one bank, at least 1; of atomic adds most elements, and one more."""
-    addresses = self.addresses(config)
-    if self.atomic:
-      banks = [addresses[e] // 4 % config.width for e in self.active()]
-      return max([banks.count(b) for b in banks], default=1) + 1
-    words = {addresses[e] // 4 for e in self.active()}
-    banks = [w % config.width for w in words]
-    return max([banks.count(b) for b in banks], default=1)
+    """Of each beat the most distinct words of active elements in one bank, at least 1; of atomic adds most elements, and one more."""
+    cycles = 0
+    for addresses in self.beats(config):
+      words = [address // 4 for address in addresses]
+      banks = [w % config.vector_lanes for w in (words if self.atomic else set(words))]
+      cycles += max([banks.count(b) for b in banks], default=1)
+    return cycles + self.atomic
 
   def lines(self, config: Config) -> list[int]:
-    """Distinct lines of active elements, in the order of the lowest element that touches each."""
-    addresses = self.addresses(config)
-    return list(dict.fromkeys(addresses[e] // config.line_bytes for e in self.active()))
+    """Of each beat the distinct lines of active elements, in the order of the lowest element that touches each."""
+    return [line for addresses in self.beats(config) for line in dict.fromkeys(address // config.line_bytes for address in addresses)]
 
   def ports(self) -> dict[str, object]:
     """Values of the members of a memory_issue port."""
     return {"code": OPS[self.name].code, "d": self.d, "mtype": int(self.mtype), "base": self.base, "x": self.x % MODULUS,
             "r": self.r % MODULUS, "c2": self.c2 % MODULUS, "off": self.off % MODULUS, "index": self.index, "data": self.data,
-            "mask": sum(1 << e for e in self.active())}
+            "mask": packed(self.mask)}
+
+
+def packed(bits: np.ndarray) -> int | np.ndarray:
+  """Bits as the value of a port: a number, or beyond 64 bits words."""
+  if len(bits) > 64:
+    return np.packbits(bits, bitorder="little").view(np.uint32)
+  return sum(1 << int(k) for k in np.flatnonzero(bits))
+
+
+def random_bits(rng: np.random.Generator, cycles: int, n: int) -> np.ndarray:
+  """Values of a port of n bits over time."""
+  if n > 64:
+    return rng.integers(0, MODULUS, (cycles, n // 32), np.uint32)
+  return rng.integers(0, (1 << n) - 1, cycles, np.uint64, endpoint=True)
 
 
 def random_words(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -178,7 +195,7 @@ class Stimulus:
     self.arrays = {name: rng.integers(0, MODULUS, cycles, dtype=np.uint32) for name in word}
     self.arrays |= {name: rng.integers(0, MODULUS, (cycles, n), dtype=np.uint32) for name in ("index", "data")}
     self.arrays |= {"start": np.zeros(cycles, np.uint32), "code": rng.integers(0, 256, cycles), "d": rng.integers(0, 64, cycles),
-                    "mtype": rng.integers(0, 7, cycles), "mask": rng.integers(0, MODULUS, cycles) & ((1 << n) - 1)}
+                    "mtype": rng.integers(0, 7, cycles), "mask": random_bits(rng, cycles, n)}
 
   def put(self, cycle: int, values: dict[str, object]) -> None:
     for name, value in values.items():

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
@@ -55,14 +55,15 @@ class Transfer:
           return Fault.DMA_BOUNDS, base
     return None
 
-  def beats(self) -> Iterator[tuple[int, int, list[int]]]:
+  def beats(self, config: Config) -> Iterator[tuple[int, int, list[int]]]:
     """(line, VMEM byte address that its first word corresponds to, its words that move), in order."""
+    size = config.line_bytes
     for plane, row in product(range(self.planes), range(self.rows if self.nbytes else 0)):
       hbm = self.hbm + plane * self.hbm_plane + row * self.hbm_pitch
       vmem = self.vmem + plane * self.vmem_plane + row * self.vmem_pitch
-      for line in range(hbm // LINE, (hbm + self.nbytes - 1) // LINE + 1):
-        slots = [k for k in range(WIDTH) if hbm <= line * LINE + 4 * k < hbm + self.nbytes]
-        yield line, vmem + line * LINE - hbm, slots
+      for line in range(hbm // size, (hbm + self.nbytes - 1) // size + 1):
+        slots = [k for k in range(size // 4) if hbm <= line * size + 4 * k < hbm + self.nbytes]
+        yield line, vmem + line * size - hbm, slots
 
 
 def random_transfer(rng: np.random.Generator, config: Config) -> Transfer:
@@ -101,7 +102,7 @@ class Bench:
       self.unfinished[t + 1] += 1
       return
     start = max(t + 2, self.end)
-    beats = list(transfer.beats())
+    beats = list(transfer.beats(CONFIG))
     self.lines |= {start + k: beat for k, beat in enumerate(beats)}
     self.end = start + max(1, len(beats))
     self.unfinished[t + 1:self.end + (CONFIG.hbm_latency + 1 if self.inbound else 2)] += 1
@@ -213,17 +214,17 @@ class Loop(wiring.Component):
   def __init__(self, config: Config) -> None:
     self.config = config
     super().__init__({"inward": In(memory_issue(config)), "outward": In(memory_issue(config)), "fill": In(vmem_dma_port(config)),
-                      "filling": In(1), "host": In(32), "line": Out(32 * config.width)})
+                      "filling": In(1), "host": In(32), "line": Out(8 * config.line_bytes)})
 
   def elaborate(self, platform: object) -> Module:
     m = Module()
     config = self.config
     m.submodules.vmem = vmem = VmemUnit(config)
-    m.submodules.hbm = hbm = Memory(shape=32 * config.width, depth=config.hbm_bytes // config.line_bytes, init=[])
+    m.submodules.hbm = hbm = Memory(shape=8 * config.line_bytes, depth=config.hbm_bytes // config.line_bytes, init=[])
     read, write, host = hbm.read_port(), hbm.write_port(granularity=8), hbm.read_port()
     m.submodules.inward = inward = DmaEngine(config, True)
     m.submodules.outward = outward = DmaEngine(config, False)
-    m.submodules.delay = delay = Delay(32 * config.width, config.hbm_latency - 1)
+    m.submodules.delay = delay = Delay(8 * config.line_bytes, config.hbm_latency - 1)
     wiring.connect(m, wiring.flipped(self.inward), inward.issue)
     wiring.connect(m, wiring.flipped(self.outward), outward.issue)
     wiring.connect(m, outward.vmem, vmem.dma_out)
@@ -239,46 +240,48 @@ class Loop(wiring.Component):
     return m
 
 
-def test_round_trips() -> None:
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, vector_lanes=4)], ids=["4x4", "4 beats"])
+def test_round_trips(config: Config) -> None:
   """Out and in again, at all kinds of pitches, through the real VMEM ports: HBM ends as numpy has it."""
   seed = 7
   print(f"seed {seed}")
   rng = np.random.default_rng(seed)
-  sim = UnitSim(Loop(CONFIG), "dma_loop")
-  cycles = 60000
-  vmem, hbm = np.zeros(CONFIG.vmem_words, np.uint32), np.zeros(CONFIG.hbm_bytes // 4, np.uint32)
-  stimuli = {True: Stimulus(rng, CONFIG, "inward", cycles), False: Stimulus(rng, CONFIG, "outward", cycles)}
-  fill = {f"fill__{k}": np.zeros((cycles, WIDTH) if k == "data" else cycles, np.uint32) for k in ("valid", "write", "word", "mask", "data")}
+  sim = UnitSim(Loop(config), "dma_loop")
+  cycles, line_words = 60000, config.vector_lanes
+  vmem, hbm = np.zeros(config.vmem_words, np.uint32), np.zeros(config.hbm_bytes // 4, np.uint32)
+  stimuli = {True: Stimulus(rng, config, "inward", cycles), False: Stimulus(rng, config, "outward", cycles)}
+  fill = {f"fill__{k}": np.zeros((cycles, line_words) if k == "data" else cycles, np.uint32)
+          for k in ("valid", "write", "word", "mask", "data")}
   filling = np.zeros(cycles, np.uint32)
   t = 0
   vmem[:] = rng.integers(0, MODULUS, len(vmem), dtype=np.uint32)
-  for word in range(0, len(vmem), WIDTH):
-    for key, value in {"valid": 1, "write": 1, "word": word, "mask": (1 << WIDTH) - 1, "data": vmem[word:word + WIDTH]}.items():
+  for word in range(0, len(vmem), line_words):
+    for key, value in {"valid": 1, "write": 1, "word": word, "mask": (1 << line_words) - 1, "data": vmem[word:word + line_words]}.items():
       fill[f"fill__{key}"][t] = value
     filling[t] = 1
     t += 1
   moved = 0
   while t < cycles - 3000:
-    inbound, transfer = bool(rng.random() < 0.5), random_transfer(rng, CONFIG)
-    if transfer.fault(CONFIG):
+    inbound, transfer = bool(rng.random() < 0.5), random_transfer(rng, config)
+    if transfer.fault(config):
       continue
     stimuli[inbound].put(t, transfer.ports(OPS["dmai" if inbound else "dmao"].code))
-    beats = list(transfer.beats())
+    beats = list(transfer.beats(config))
     for line, at, slots in beats:
       for k in slots:
-        h, v = line * WIDTH + k, at // 4 + k
+        h, v = line * line_words + k, at // 4 + k
         if inbound:
           vmem[v] = hbm[h]
         else:
           hbm[h] = vmem[v]
         moved += 1
-    t += 2 + max(1, len(beats)) + CONFIG.hbm_latency + 1  # no races
-  sweep = Transfer(0, 0, 0, 0, CONFIG.vmem_bytes, 1)  # what VMEM holds shows in HBM
+    t += 2 + max(1, len(beats)) + config.hbm_latency + 1  # no races
+  sweep = Transfer(0, 0, 0, 0, config.vmem_bytes, 1)  # what VMEM holds shows in HBM
   stimuli[False].put(t, sweep.ports(OPS["dmao"].code))
   hbm[:len(vmem)] = vmem
-  t += len(vmem) // WIDTH + 4
+  t += len(vmem) // line_words + 4
   host = np.zeros(cycles, np.uint32)
-  host[t:t + len(hbm) // WIDTH] = np.arange(len(hbm) // WIDTH)
+  host[t:t + len(hbm) // line_words] = np.arange(len(hbm) // line_words)
   got = sim.run({**stimuli[True].inputs(), **stimuli[False].inputs(), **fill, "filling": filling, "host": host}, cycles)
   assert moved > 20000
-  np.testing.assert_array_equal(got["line"][t + 1:t + 1 + len(hbm) // WIDTH].reshape(-1), hbm)
+  np.testing.assert_array_equal(got["line"][t + 1:t + 1 + len(hbm) // line_words].reshape(-1), hbm)

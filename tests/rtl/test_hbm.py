@@ -1,6 +1,8 @@
 """Direct HBM access unit against a model of memory and timing; the model also answers the requests that it expects."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,10 @@ from tinytpu.rtl.verilate import UnitSim, lint
 CAUSES = {"ALIGN": Fault.HBM_ALIGN, "BOUNDS": Fault.HBM_BOUNDS}
 CONFIGS = {
   "default": preset("4x4", hbm_bytes=1 << 16),
-  "shortest latency, odd size": preset("4x4", hbm_bytes=3 * (1 << 14) + 64, hbm_latency=4)}
+  "shortest latency, odd size": preset("4x4", hbm_bytes=3 * (1 << 14) + 64, hbm_latency=4),
+  "2 beats": preset("4x4", vector_lanes=8, hbm_bytes=1 << 16),
+  "4 beats": preset("4x4", vector_lanes=4, hbm_bytes=1 << 16),
+  "16x16": preset("16x16", hbm_bytes=1 << 16)}
 
 
 @pytest.fixture(scope="module", params=list(CONFIGS))
@@ -33,7 +38,7 @@ class Bench:
     self.config, self.cycles = config, cycles
     self.issue = Stimulus(rng, config, "issue", cycles)
     self.memory = rng.integers(0, 256, config.hbm_bytes, dtype=np.uint8)
-    self.answers = rng.integers(0, MODULUS, (cycles, config.width), dtype=np.uint32)
+    self.answers = rng.integers(0, MODULUS, (cycles, config.vector_lanes), dtype=np.uint32)
     self.expect = {k: np.zeros(cycles, np.uint32) for k in (
       "ready", "stores_done", "line", "port__valid", "port__write", "port__line", "result__valid", "result__reg", "fault__valid",
       "fault__cause", "fault__info")}
@@ -54,29 +59,30 @@ class Bench:
         expect[f"fault__{key}"][t + 1] = value
       self.now = t + 2
       return
-    lines, size = op.lines(config), config.line_bytes
-    n = max(1, len(lines))
-    if storing:
-      after, touched = self.memory.copy(), np.zeros(config.hbm_bytes, np.uint8)
-      op.store(config, after)
-      Operation(op.name, MemType.U8 if op.mtype.bytes == 1 else MemType.U16 if op.mtype.bytes == 2 else MemType.W, op.base, op.x, op.off,
-                op.r, op.c2, 0, op.index, np.full(config.width, MODULUS - 1, np.uint32), op.mask).store(config, touched)
-    for k, line in enumerate(lines):
-      u = t + 2 + k
-      expect["port__valid"][u] = expect["line"][u] = 1
-      expect["port__write"][u], expect["port__line"][u] = storing, line
-      here = slice(line * size, line * size + size)
+    size, before, u = config.line_bytes, self.memory, t + 2
+    for beat in range(config.beats):
+      part = replace(op, mask=op.mask & (np.arange(config.width) // config.vector_lanes == beat))
+      touched = np.zeros(config.hbm_bytes, np.uint8)
       if storing:
-        self.writes[u] = after[here].copy(), touched[here] != 0
-      else:
-        self.answers[u + config.hbm_latency] = self.memory[here].view("<u4")
+        self.memory = self.memory.copy()
+        part.store(config, self.memory)
+        words = MemType.U8 if op.mtype.bytes == 1 else MemType.U16 if op.mtype.bytes == 2 else MemType.W
+        replace(part, mtype=words, data=np.full(config.width, MODULUS - 1, np.uint32)).store(config, touched)
+      for line in part.lines(config):
+        expect["port__valid"][u] = expect["line"][u] = 1
+        expect["port__write"][u], expect["port__line"][u] = storing, line
+        here = slice(line * size, line * size + size)
+        if storing:
+          self.writes[u] = self.memory[here].copy(), touched[here] != 0
+        else:
+          self.answers[u + config.hbm_latency] = self.memory[here].view("<u4")
+        u += 1
+    n = max(1, u - (t + 2))
     if storing:
       expect["stores_done"][t + 1:t + 2 + n] = 0
-      self.memory = after
     else:
       done = t + timing.HBM_ISSUE + n + config.hbm_latency - 1
       expect["result__valid"][done], expect["result__reg"][done] = 1, op.d
-      before = self.memory
       self.results[done] = op.load(config, before)
     expect["ready"][t + 1:t + n] = 0
     self.now = t + n
@@ -92,7 +98,7 @@ class Bench:
       assert not len(wrong), f"{key} in cycle {wrong[0]}: {got[key][wrong[0]]}, expected {want[wrong[0]]}"
     for cycle, tile in self.results.items():
       np.testing.assert_array_equal(got["result__data"][cycle], tile, f"load result in cycle {cycle}")
-    masks = got["port__bytemask"].reshape(self.cycles, -1).view(np.uint8)
+    masks = np.ascontiguousarray(got["port__bytemask"]).reshape(self.cycles, -1).view(np.uint8)
     for cycle, (line, touched) in self.writes.items():
       mask = np.unpackbits(masks[cycle], bitorder="little")[:self.config.line_bytes] == 1
       np.testing.assert_array_equal(mask, touched, f"byte mask in cycle {cycle}")
@@ -105,7 +111,7 @@ def test_random_operations(bench: tuple[UnitSim, Config], seed: int) -> None:
   print(f"seed {seed}")
   sim, config = bench
   rng = np.random.default_rng(seed)
-  b = Bench(config, rng, 8000)
+  b = Bench(config, rng, 8000 if config.width < 100 else 3000)
   foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith(("hld", "hst"))]
   counts = {"hld": 0, "hst": 0, "fault": 0, "coalesced": 0, "nothing": 0}
   while b.now < b.cycles - 3 * config.width - config.hbm_latency:
@@ -127,14 +133,14 @@ def test_random_operations(bench: tuple[UnitSim, Config], seed: int) -> None:
 
 
 def test_loads_back_to_back(bench: tuple[UnitSim, Config]) -> None:
-  """A load of one line every cycle, and every result in its cycle: nothing but the issue rate limits the port."""
+  """A load of whole lines in every cycle that it takes, and every result in its cycle: nothing but the issue rate limits the port."""
   sim, config = bench
   rng = np.random.default_rng(5)
-  b = Bench(config, rng, 400)
+  b = Bench(config, rng, 80 * config.beats + 400)
   tile, all_on = np.zeros(config.width, np.uint32), np.ones(config.width, bool)
-  for k in range(200):
-    b.put(Operation("hld", MemType.W, k * config.line_bytes, d=k % 64, index=tile, data=tile, mask=all_on))
-  assert b.now == 200
+  for k in range(80):
+    b.put(Operation("hld", MemType.W, k * config.tile_bytes % config.hbm_bytes, d=k % 64, index=tile, data=tile, mask=all_on))
+  assert b.now == 80 * config.beats
   b.run(sim)
 
 

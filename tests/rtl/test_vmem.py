@@ -6,7 +6,7 @@ import pytest
 
 from tests.rtl.memory_reference import Operation, Stimulus, random_operation
 from tests.rtl.resting import Resting
-from tinytpu.config import preset
+from tinytpu.config import Config, preset
 from tinytpu.isa import timing
 from tinytpu.isa.encoding import MemType
 from tinytpu.isa.faults import Fault
@@ -16,6 +16,8 @@ from tinytpu.rtl.vmem import VMEM_CLOCKS, VmemUnit
 
 CONFIG = preset("4x4", vmem_bytes=8192)
 WIDTH = CONFIG.width
+CONFIGS = {"4x4": CONFIG, "2 beats": preset("4x4", vmem_bytes=8192, vector_lanes=8),
+           "4 beats": preset("4x4", vmem_bytes=8192, vector_lanes=4), "16x16": preset("16x16", vmem_bytes=1 << 16)}
 CAUSES = {"ALIGN": Fault.VMEM_ALIGN, "BOUNDS": Fault.VMEM_BOUNDS}
 
 
@@ -24,15 +26,22 @@ def sim() -> UnitSim:
   return UnitSim(Resting(VmemUnit(CONFIG), VMEM_CLOCKS), "vmem_unit")
 
 
+@pytest.fixture(scope="module", params=CONFIGS)
+def machine(request: pytest.FixtureRequest) -> tuple[UnitSim, Config]:
+  config = CONFIGS[request.param]
+  return UnitSim(Resting(VmemUnit(config), VMEM_CLOCKS), "vmem_unit"), config
+
+
 class Bench:
   """Inputs and expected outputs, cycle by cycle. Memory starts as written by DMA in the first cycles."""
 
-  def __init__(self, rng: np.random.Generator, cycles: int) -> None:
-    self.rng, self.cycles = rng, cycles
-    self.load, self.store = (Stimulus(rng, CONFIG, port, cycles) for port in ("load", "store"))
-    self.dma = {f"{p}__{k}": np.zeros((cycles, WIDTH) if k == "data" else cycles, np.uint32)
+  def __init__(self, rng: np.random.Generator, cycles: int, config: Config = CONFIG) -> None:
+    self.rng, self.cycles, self.config = rng, cycles, config
+    self.line = config.vector_lanes
+    self.load, self.store = (Stimulus(rng, config, port, cycles) for port in ("load", "store"))
+    self.dma = {f"{p}__{k}": np.zeros((cycles, self.line) if k == "data" else cycles, np.uint64 if k == "mask" else np.uint32)
                 for p in ("dma_in", "dma_out") for k in ("valid", "write", "word", "mask", "data")}
-    self.memory = rng.integers(0, 256, CONFIG.vmem_bytes, dtype=np.uint8)
+    self.memory = rng.integers(0, 256, config.vmem_bytes, dtype=np.uint8)
     self.expect = {k: np.zeros(cycles, np.uint32) for k in
                    ("ready", "idle", "busy_cycle", "result__valid", "result__reg", "load_fault__valid", "load_fault__cause",
                     "load_fault__info", "store_fault__valid", "store_fault__cause", "store_fault__info")}
@@ -40,15 +49,15 @@ class Bench:
     self.results: dict[int, np.ndarray] = {}
     self.reads: dict[int, tuple[np.ndarray, int]] = {}
     self.now = 0
-    for word in range(0, CONFIG.vmem_words, WIDTH):
-      self.dma_write(self.now, word, (1 << WIDTH) - 1, self.memory.view("<u4")[word:word + WIDTH])
+    for word in range(0, config.vmem_words, self.line):
+      self.dma_write(self.now, word, (1 << self.line) - 1, self.memory.view("<u4")[word:word + self.line])
       self.now += 1
 
   def dma_write(self, cycle: int, word: int, mask: int, data: np.ndarray) -> None:
     for key, value in {"valid": 1, "write": 1, "word": word % (1 << 32), "mask": mask, "data": data}.items():
       self.dma[f"dma_in__{key}"][cycle] = value
     words = self.memory.view("<u4")
-    for k in range(WIDTH):
+    for k in range(self.line):
       if mask >> k & 1:
         words[word + k] = data[k]
 
@@ -56,7 +65,7 @@ class Bench:
     for key, value in {"valid": 1, "word": word % (1 << 32), "mask": mask}.items():
       self.dma[f"dma_out__{key}"][cycle] = value
     words = self.memory.view("<u4")
-    self.reads[cycle + 1] = np.array([words[word + k] if mask >> k & 1 else 0 for k in range(WIDTH)], np.uint32), mask
+    self.reads[cycle + 1] = np.array([words[word + k] if mask >> k & 1 else 0 for k in range(self.line)], np.uint32), mask
 
   def group(self, load: Operation | None, store: Operation | None) -> None:
     """Issue in the present cycle, and move on to the first in which the unit is free again (idle, after a fault)."""
@@ -66,19 +75,19 @@ class Bench:
       if op is None:
         continue
       getattr(self, slot).put(t, op.ports())
-      if fault := op.fault(CONFIG, CONFIG.vmem_bytes):
+      if fault := op.fault(self.config, self.config.vmem_bytes):
         faulted = True
         for key, value in (("valid", 1), ("cause", CAUSES[fault[0]]), ("info", fault[1])):
           self.expect[f"{slot}_fault__{key}"][t + 1] = value
       else:
-        n[slot] = op.bank_cycles(CONFIG)
+        n[slot] = op.bank_cycles(self.config)
     if n["load"]:
       done = t + timing.LOAD + n["load"] - 1
       self.expect["result__valid"][done], self.expect["result__reg"][done] = 1, load.d
-      self.results[done] = load.load(CONFIG, self.memory)
+      self.results[done] = load.load(self.config, self.memory)
       self.expect["busy_cycle"][t + 1:t + 1 + n["load"]] += 1
     if n["store"]:
-      store.store(CONFIG, self.memory)
+      store.store(self.config, self.memory)
       first = t + (n["load"] + 1 if store.atomic else max(1, n["load"]))
       self.expect["busy_cycle"][first:first + n["store"]] += 1
     free = t + max(1, n["load"] + n["store"] - (1 if all(n.values()) and not store.atomic else 0))
@@ -88,8 +97,8 @@ class Bench:
     self.now = free + 1 if faulted else free
 
   def read_back(self) -> None:
-    for word in range(0, CONFIG.vmem_words, WIDTH):
-      self.dma_read(self.now, word, (1 << WIDTH) - 1)
+    for word in range(0, self.config.vmem_words, self.line):
+      self.dma_read(self.now, word, (1 << self.line) - 1)
       self.now += 1
 
   def run(self, sim: UnitSim) -> None:
@@ -103,25 +112,26 @@ class Bench:
     for cycle, tile in self.results.items():
       np.testing.assert_array_equal(got["result__data"][cycle], tile, f"load result in cycle {cycle}")
     for cycle, (tile, mask) in self.reads.items():
-      keep = [k for k in range(WIDTH) if mask >> k & 1]
+      keep = [k for k in range(self.line) if mask >> k & 1]
       np.testing.assert_array_equal(got["dma_out__rdata"][cycle][keep], tile[keep], f"DMA read in cycle {cycle}")
 
 
 @pytest.mark.parametrize("seed, dma", [(0, True), (1, True), (2, False), (3, False)])
-def test_random_groups(sim: UnitSim, seed: int, dma: bool) -> None:
+def test_random_groups(machine: tuple[UnitSim, Config], seed: int, dma: bool) -> None:
   """Loads and stores of all forms, types, masks and conflicts, whole memory compared; with DMA, that has the upper half of memory."""
   print(f"seed {seed}")
-  rng = np.random.default_rng(seed)
-  bench = Bench(rng, 12000)
-  half = CONFIG.vmem_bytes // 2
-  size = half if dma else CONFIG.vmem_bytes
+  sim, config = machine
+  rng, line, words = np.random.default_rng(seed), config.vector_lanes, config.vmem_words
+  bench = Bench(rng, 2 * words // line + (11_700 if config.width == 16 else 4000), config)
+  half = config.vmem_bytes // 2
+  size = half if dma else config.vmem_bytes
   foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith(("vst", "vatom"))]
   begin = bench.now
   counts = {"load": 0, "store": 0, "atomic": 0, "fault": 0, "conflict": 0}
-  while bench.now < bench.cycles - CONFIG.vmem_words // WIDTH - 4 * WIDTH - 4:
-    load = random_operation(rng, CONFIG, "vld", size) if rng.random() < 0.6 else None
-    store = random_operation(rng, CONFIG, "vatom" if rng.random() < 0.4 else "vst", size) if rng.random() < 0.5 else None
-    upper = [op for op in (load, store) if op and not op.fault(CONFIG, CONFIG.vmem_bytes) and op.fault(CONFIG, size)]
+  while bench.now < bench.cycles - words // line - 6 * config.width - 4:
+    load = random_operation(rng, config, "vld", size) if rng.random() < 0.6 else None
+    store = random_operation(rng, config, "vatom" if rng.random() < 0.4 else "vst", size) if rng.random() < 0.5 else None
+    upper = [op for op in (load, store) if op and not op.fault(config, config.vmem_bytes) and op.fault(config, size)]
     if upper:
       continue  # would race with DMA
     t = bench.now
@@ -132,21 +142,21 @@ def test_random_groups(sim: UnitSim, seed: int, dma: bool) -> None:
       if op:
         counts["load" if op is load else "store"] += 1
         counts["atomic"] += op.atomic
-        counts["fault"] += op.fault(CONFIG, size) is not None
-        counts["conflict"] += op.bank_cycles(CONFIG) > 1
+        counts["fault"] += op.fault(config, size) is not None
+        counts["conflict"] += op.bank_cycles(config) > config.beats
   last = bench.now
   for cycle in range(begin, last if dma else begin):
-    start, mask = int(rng.integers(half // 4, CONFIG.vmem_words - WIDTH + 1)), int(rng.integers(0, 1 << WIDTH))
+    start, mask = int(rng.integers(half // 4, words - line + 1)), int(rng.integers(0, (1 << line) - 1, dtype=np.uint64, endpoint=True))
     if rng.random() < 0.4:
       bench.dma_read(cycle, start, mask)
-    start, mask = int(rng.integers(half // 4, CONFIG.vmem_words)), int(rng.integers(0, 1 << WIDTH))
+    start, mask = int(rng.integers(half // 4, words)), int(rng.integers(0, (1 << line) - 1, dtype=np.uint64, endpoint=True))
     if rng.random() < 0.4:
-      mask &= (1 << min(WIDTH, CONFIG.vmem_words - start)) - 1
-      bench.dma_write(cycle, start, mask, rng.integers(0, 1 << 32, WIDTH, dtype=np.uint32))
-  bench.now = last + 2 * WIDTH  # the last group has finished
+      mask &= (1 << min(line, words - start)) - 1
+      bench.dma_write(cycle, start, mask, rng.integers(0, 1 << 32, line, dtype=np.uint32))
+  bench.now = last + 3 * config.width  # the last group has finished
   bench.read_back()
   print(counts)
-  assert min(counts.values()) > 100
+  assert min(counts.values()) > (50 if config.width == 16 else 3)
   bench.run(sim)
 
 
@@ -224,5 +234,5 @@ def test_atomic_adds(sim: UnitSim, index: list[int], cycles: int) -> None:
   bench.run(sim)
 
 
-def test_lint(sim: UnitSim) -> None:
-  assert lint(sim.verilog, "vmem_unit") == []
+def test_lint(machine: tuple[UnitSim, Config]) -> None:
+  assert lint(machine[0].verilog, "vmem_unit") == []

@@ -172,6 +172,6 @@ EXPORT void chip_window(void* handle, uint32_t address, uint32_t select, uint32_
   for (uint32_t i = 0; i < count; i++) {
     chip_write(handle, address, select + i);
     while (sim.m.window_busy) sim.cycle();
-    memcpy(out + uint64_t(i) * LINE_BYTES, sim.m.window_tile.data(), LINE_BYTES);
+    memcpy(out + uint64_t(i) * sizeof(sim.m.window_tile), sim.m.window_tile.data(), sizeof(sim.m.window_tile));
   }
 }

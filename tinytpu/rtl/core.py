@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..config import Config, ConfigError
+from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.table import OPS
 from .control import Control
@@ -46,9 +46,6 @@ class Core(wiring.Component):
   """
 
   def __init__(self, config: Config):
-    if config.beats > 1:
-      raise ConfigError(f"the hardware takes tiles in one beat: vector_lanes must be {config.width} for tiles of {config.width} words, "
-                        f"not {config.vector_lanes}")
     self.config = config
     super().__init__({
       "launch": In(1), "invalidate": In(1), "program": In(32), "entry": In(32), "limit": In(64), "busy": Out(1),

@@ -119,7 +119,7 @@ class DmaEngine(wiring.Component):
 
   def _step(self, m: Module, working: Signal, free: Value, following: data.View, last: Signal) -> tuple[Value, Value, Value, Value]:
     """Walk the transfer at work. Of this cycle: whether a line is moved, which, the VMEM word of its first slot, mask of slots."""
-    n = self.config.width
+    n = self.config.vector_lanes
     slots = (n - 1).bit_length()
     # Where the row starts, rows left in the plane and planes left; where the plane starts; words left in the row.
     row, plane, left = Signal(self.transfer), Signal(self.transfer), Signal.like(following.words)

@@ -42,21 +42,23 @@ class Fetch(wiring.Component):
     m = Module()
     config = self.config
     lines, latency = config.ibuf_block_lines, config.hbm_latency
-    word_bits, line_bits = int(log2(WORD_BYTES)), int(log2(config.line_bytes))
+    word_bits, line_bits, packet_lsb = (int(log2(n)) for n in (WORD_BYTES, config.line_bytes, PACKET_BITS // 8))
+    row_lsb = max(line_bits, packet_lsb)  # a row of the buffer is a line, or as many lines as make a packet
+    row_lines = 1 << (row_lsb - line_bits)
     offset_bits, index_bits = int(log2(lines)), int(log2(config.ibuf_blocks))
 
     # Addresses do not wrap: a jump far out reads the zeros beyond memory, which are illegal operations.
     address = Signal(max(len(self.base), len(self.pc) + word_bits) + 1)
     m.d.comb += address.eq(self.base + (self.pc << word_bits))
     held = Signal.like(address)
-    current = Mux(self.lookup, address, held)[line_bits:]
+    current = Mux(self.lookup, address, held)
     tag_lsb = line_bits + offset_bits + index_bits
     index = held[line_bits + offset_bits:tag_lsb]
 
     m.submodules.tags = tags = memory.Memory(shape=len(address) - tag_lsb, depth=config.ibuf_blocks, init=[])
-    m.submodules.data = data = memory.Memory(shape=8 * config.line_bytes, depth=config.ibuf_blocks * lines, init=[])
+    m.submodules.data = data = memory.Memory(shape=8 << row_lsb, depth=config.ibuf_blocks * lines // row_lines, init=[])
     tag_read, tag_write = tags.read_port(), tags.write_port()
-    data_read, data_write = data.read_port(), data.write_port()
+    data_read, data_write = data.read_port(), data.write_port(granularity=8 * config.line_bytes)
     valid = Signal(config.ibuf_blocks)
 
     again = Signal()     # the refill has ended: look up once more
@@ -66,8 +68,8 @@ class Fetch(wiring.Component):
     hit = Signal()
     miss = Signal()
     m.d.comb += [
-      tag_read.en.eq(self.lookup | again), tag_read.addr.eq(current[offset_bits:]),
-      data_read.en.eq(self.lookup | again), data_read.addr.eq(current),
+      tag_read.en.eq(self.lookup | again), tag_read.addr.eq(current[line_bits + offset_bits:]),
+      data_read.en.eq(self.lookup | again), data_read.addr.eq(current[row_lsb:]),
       hit.eq((tag_read.data == held[tag_lsb:]) & valid.bit_select(index, 1)),
       miss.eq(looking & ~hit),
       self.present.eq(looking & hit),
@@ -85,19 +87,19 @@ class Fetch(wiring.Component):
       m.d.sync += [valid.eq(0), looking.eq(0)]
     m.d.comb += [tag_write.en.eq(miss), tag_write.addr.eq(index), tag_write.data.eq(held[tag_lsb:])]
 
+    arriving = (count - latency)[:offset_bits]
     m.d.comb += [
       self.port.valid.eq(busy & (count < lines)),
       self.port.line.eq(Cat(count[:offset_bits], held[line_bits + offset_bits:])),
-      data_write.en.eq(busy & (count >= latency)),
-      data_write.addr.eq(Cat((count - latency)[:offset_bits], index)),
-      data_write.data.eq(self.port.rdata),
+      data_write.en.eq(Mux(busy & (count >= latency), 1 << arriving[:row_lsb - line_bits], 0)),
+      data_write.addr.eq(Cat(arriving, index)[row_lsb - line_bits:]),
+      data_write.data.eq(self.port.rdata.replicate(row_lines)),
     ]
     with m.If(busy):
       m.d.sync += count.eq(count + 1)
       with m.If(count == lines + latency - 1):
         m.d.sync += [busy.eq(0), again.eq(1)]
 
-    packets = [data_read.data[i:i + PACKET_BITS] for i in range(0, 8 * config.line_bytes, PACKET_BITS)]
-    packet_lsb = word_bits + int(log2(PACKET_WORDS))
-    m.d.comb += self.packet.eq(tree(packets, held[packet_lsb:line_bits]))
+    packets = [data_read.data[i:i + PACKET_BITS] for i in range(0, 8 << row_lsb, PACKET_BITS)]
+    m.d.comb += self.packet.eq(tree(packets, held[packet_lsb:row_lsb]))
     return m

@@ -12,8 +12,9 @@ from .address import LaneAddresses, lowest, pick
 from .align import LoadCollect, StoreMerge, low_bits, narrow
 from .delay import Delay
 from .float_common import name
-from .interfaces import hbm_port, memory_fault, memory_issue, vector_result
+from .interfaces import hbm_port, memory_fault, memory_issue, tile_bits, vector_result
 from .opcodes import is_op
+from .select import part, tree
 
 __all__ = ["HBM_CLOCKS", "HbmUnit"]
 
@@ -28,7 +29,7 @@ class HbmUnit(wiring.Component):
   """Direct HBM access, in order, one line per cycle.
 
   An operation that issues in t has its addresses and check in t + 1, where a fault is raised (and the operation dropped). From t + 1
-  on, every cycle picks the line of the lowest element that is still pending and serves all elements in it; the line is
+  on, every cycle picks the line of the lowest element that is still pending and serves all elements of its beat in it; the line is
   requested in the cycle after, from registers. n lines so take n cycles, and the next operation may issue in t + n. HBM answers exactly
   hbm_latency cycles after a request: what a response is for is known without a handshake, from a delay line. The result is raised in
   t + HBM_ISSUE + n + hbm_latency - 1, with the last response. An operation without active elements passes as one beat that
@@ -55,25 +56,31 @@ class HbmUnit(wiring.Component):
   def elaborate(self, platform: object) -> Module:
     m = Module()
     config, issue = self.config, self.issue
-    n, low = config.width, low_bits(config)
+    n, low = config.vector_lanes, low_bits(config)
 
     # The operation: captured in t, served from t + 1 on.
     storing = name(m, is_op(issue.code, *_STORES), "storing")
     start = name(m, issue.start & (storing | is_op(issue.code, *_LOADS)), "start")
     busy, store, first = Signal(), Signal(), Signal()
-    pending, mtype, reg = Signal(n), Signal(4), Signal(6)
-    data = [Signal(32, name=f"data{e}", reset_less=True) for e in range(n)]
+    pending, mtype, reg = Signal(config.width), Signal(4), Signal(6)
+    data = Signal(tile_bits(config), reset_less=True)
     lanes = LaneAddresses(config, config.hbm_bytes, Fault.HBM_ALIGN, Fault.HBM_BOUNDS)
     m.submodules.lanes = DomainRenamer("hbm_request")(lanes)
     wiring.connect(m, wiring.flipped(issue), lanes.operation)
     wiring.connect(m, lanes.fault, wiring.flipped(self.fault))
     m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending)]
 
-    # The line of the lowest pending element, and who else is in it.
-    lines = [address[low:] for address in lanes.addresses]
-    line = name(m, pick(lowest(m, pending, "leader"), lines), "line_now")
-    served = name(m, pending & Cat(*(other == line for other in lines)), "served")
-    left = name(m, pending & ~served, "left")
+    # The line of the lowest pending element, and who else of its beat is in it.
+    beat = Signal(range(config.beats))
+    for b in reversed(range(config.beats)):
+      with m.If(pending[n * b:n * b + n] != 0):
+        m.d.comb += beat.eq(b)
+    addresses = [name(m, tree(lanes.addresses[e::n], beat), f"address{e}") for e in range(n)]
+    now = name(m, part(pending, beat, n) if config.beats > 1 else pending, "now")
+    lines = [address[low:] for address in addresses]
+    line = name(m, pick(lowest(m, now, "leader"), lines), "line_now")
+    served = name(m, now & Cat(*(other == line for other in lines)), "served")
+    left = name(m, pending & ~Cat(*(Mux(beat == b, served, 0) for b in range(config.beats))), "left")
     go = name(m, busy & ~self.fault.valid, "go")
     last = name(m, left == 0, "last")
     done = name(m, ~go | last, "done")
@@ -82,12 +89,13 @@ class HbmUnit(wiring.Component):
     with m.If(start):
       m.d.hbm_request += [
         busy.eq(1), first.eq(1), store.eq(storing), pending.eq(issue.mask), mtype.eq(issue.mtype), reg.eq(issue.d)]
-      m.d.hbm_request += [word.eq(issue.data[32 * e:32 * e + 32]) for e, word in enumerate(data)]
+      m.d.hbm_request += data.eq(issue.data)
 
     m.submodules.merge = merge = StoreMerge(config)
     m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(served)]
+    words = name(m, part(data, beat, 32 * n) if config.beats > 1 else data, "data_now")
     for e in range(n):
-      m.d.comb += [merge.low[e].eq(lanes.addresses[e][:low]), merge.data[e].eq(narrow(m, data[e], mtype, f"n{e}"))]
+      m.d.comb += [merge.low[e].eq(addresses[e][:low]), merge.data[e].eq(narrow(m, words.word_select(e, 32), mtype, f"n{e}"))]
 
     # The request, and with it, on its way to the response, what it is for.
     port = self.port
@@ -99,12 +107,12 @@ class HbmUnit(wiring.Component):
                  self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
 
     m.submodules.collect = collect = LoadCollect(config)
-    beat: list[tuple[Value, Value]] = [
+    purpose: list[tuple[Value, Value]] = [
       (collect.valid, go & ~store), (collect.first, first), (collect.last, last), (collect.reg, reg), (collect.mtype, mtype),
-      (collect.served, served)]
-    beat += [(collect.low[e], lanes.addresses[e][:low]) for e in range(n)]
-    m.submodules.delay = delay = Delay(sum(len(port) for port, _ in beat), config.hbm_latency + 1)
-    m.d.comb += [delay.i.eq(Cat(*(value for _, value in beat))), Cat(*(port for port, _ in beat)).eq(delay.o)]
-    m.d.comb += [collect.words[s].eq(self.port.rdata[32 * s:32 * s + 32]) for s in range(n)]
+      (collect.beat, beat), (collect.served, served)]
+    purpose += [(collect.low[e], addresses[e][:low]) for e in range(n)]
+    m.submodules.delay = delay = Delay(sum(len(port) for port, _ in purpose), config.hbm_latency + 1)
+    m.d.comb += [delay.i.eq(Cat(*(value for _, value in purpose))), Cat(*(port for port, _ in purpose)).eq(delay.o)]
+    m.d.comb += collect.words.eq(self.port.rdata)
     wiring.connect(m, collect.result, wiring.flipped(self.result))
     return m

@@ -1,7 +1,9 @@
 """The VMEM unit: banked scratchpad with a load port, a store port and two DMA ports."""
 from __future__ import annotations
 
-from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal, Value
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,9 +14,10 @@ from .address import LaneAddresses
 from .align import LoadCollect, StoreMerge, low_bits, narrow
 from .conflict import BankSchedule, row_bits
 from .float_common import name
-from .interfaces import memory_fault, memory_issue, vector_result, vmem_dma_port
+from .interfaces import memory_fault, memory_issue, tile_bits, vector_result, vmem_dma_port
 from .memory import BlankMemory
 from .opcodes import is_op
+from .select import part, tree
 
 __all__ = ["VMEM_CLOCKS", "VmemUnit"]
 
@@ -26,11 +29,24 @@ _ATOMICS = tuple(op.name for op in OPS.values() if op.name.startswith("vatom"))
 _STORES = (*(op.name for op in OPS.values() if op.name.startswith("vst")), *_ATOMICS)
 
 
+class _Access(NamedTuple):
+  """One side's access: `pending` elements of the whole tile, served `beat` by beat by the `banks` at `addresses` (of the beat)."""
+  banks: BankSchedule
+  addresses: list[Signal]
+  mtype: Signal
+  pending: Signal
+  beat: Signal
+  left: Signal       # pending after this cycle's access
+  following: Signal  # the beat of the next access
+  last: Signal       # nothing follows
+
+
 class VmemUnit(wiring.Component):
-  """VMEM and its access unit: one bank of 32-bit words per element of a tile, bank = word address mod width.
+  """VMEM and its access unit: one bank of 32-bit words per vector lane, bank = word address mod vector_lanes.
 
   A load or store that issues in t has its addresses, check and bank schedule (`BankSchedule`) from t + 1 on, where a fault is raised
-  and the banks are first accessed; it takes n cycles, as many as its worst bank has distinct words. A load's words arrive one
+  and the banks are first accessed. Its beats are served in order, each in as many cycles as its worst bank has distinct words, at
+  least one; n cycles in all. A load's words arrive one
   cycle after each access; its result is raised in t + 1 + n, with the last of them. The store of a group with a load
   starts in the cycle of the load's last access; reads see memory before the writes of their cycle. A faulting operation is
   dropped in t + 1 and takes no access cycle.
@@ -65,52 +81,53 @@ class VmemUnit(wiring.Component):
   def elaborate(self, platform: object) -> Module:
     m = Module()
     config = self.config
-    n, low = config.width, low_bits(config)
+    n, low = config.vector_lanes, low_bits(config)
 
-    # Both accesses: operation, elements not served yet, schedule.
+    # Both accesses: operation, elements not served yet, schedule of the beat.
     load_start = name(m, self.load.start & is_op(self.load.code, *_LOADS), "load_start")
     store_start = name(m, self.store.start & is_op(self.store.code, *_STORES), "store_start")
-    load_lanes, load_banks, load_pending, load_type = self._access(m, "load", load_start, self.load, self.load_fault)
-    store_lanes, store_banks, store_pending, store_type = self._access(m, "store", store_start, self.store, self.store_fault)
+    load = self._access(m, "load", load_start, self.load, self.load_fault)
+    store = self._access(m, "store", store_start, self.store, self.store_fault)
     load_busy, store_busy = Signal(), Signal()
 
     # The load goes first, the store starts beside its last access.
-    load_left = name(m, load_pending & ~load_banks.served, "load_left")
-    store_left = name(m, store_pending & ~store_banks.served, "store_left")
     load_go = name(m, load_busy & ~self.load_fault.valid, "load_go")
-    load_done = name(m, ~load_go | (load_left == 0), "load_done")
+    load_done = name(m, ~load_go | load.last, "load_done")
     atomic, draining = Signal(), Signal()  # what slot T holds is an atomic add; all its words have been read
     store_waits = name(m, store_busy & ~self.store_fault.valid, "store_waits")
     store_go = name(m, store_waits & Mux(atomic, ~load_go, load_done), "store_go")
-    store_last = name(m, Mux(atomic, draining, store_left == 0), "store_last")
+    store_last = name(m, Mux(atomic, draining, store.last), "store_last")
     store_done = name(m, load_done & (~store_waits | (store_go & store_last)), "store_done")
     m.d.comb += [
       self.ready.eq(store_done), self.idle.eq(~load_busy & ~store_busy), self.busy_cycle.eq(load_go + store_go)]
     first, reg = Signal(), Signal(6)
     m.d.vmem_load += load_busy.eq(load_start | ~load_done)
     with m.If(load_start):
-      m.d.vmem_load += [load_pending.eq(self.load.mask), first.eq(1), reg.eq(self.load.d)]
+      m.d.vmem_load += [load.pending.eq(self.load.mask), load.beat.eq(0), first.eq(1), reg.eq(self.load.d)]
     with m.Else():
-      m.d.vmem_load += [load_pending.eq(Mux(load_go, load_left, 0)), first.eq(0)]
+      m.d.vmem_load += [load.pending.eq(Mux(load_go, load.left, 0)), load.beat.eq(load.following), first.eq(0)]
     with m.If(store_start):
-      m.d.vmem_store += [
-        store_pending.eq(self.store.mask), store_busy.eq(1), draining.eq(0), atomic.eq(is_op(self.store.code, *_ATOMICS))]
+      m.d.vmem_store += [store.pending.eq(self.store.mask), store.beat.eq(0), store_busy.eq(1), draining.eq(0),
+                         atomic.eq(is_op(self.store.code, *_ATOMICS))]
     with m.Elif(store_go | self.store_fault.valid):
-      left = name(m, Mux(self.store_fault.valid, 0, store_left), "left")
-      m.d.vmem_store += [store_pending.eq(left), store_busy.eq(store_go & ~store_last), draining.eq(store_left == 0)]
+      left = name(m, Mux(self.store_fault.valid, 0, store.left), "left")
+      m.d.vmem_store += [store.pending.eq(left), store.beat.eq(store.following), store_busy.eq(store_go & ~store_last),
+                         draining.eq(store.last)]
 
     m.submodules.merge = merge = StoreMerge(config)
-    m.d.comb += [merge.served.eq(store_banks.served), merge.mtype.eq(store_type)]
+    m.d.comb += [merge.served.eq(store.banks.served), merge.mtype.eq(store.mtype)]
+    data = Signal(tile_bits(config), reset_less=True)
+    with m.If(store_start):
+      m.d.vmem_store += data.eq(self.store.data)
+    now = name(m, part(data, store.beat, 32 * n) if config.beats > 1 else data, "data_now")
     for e in range(n):
-      data = Signal(32, name=f"data{e}", reset_less=True)
-      with m.If(store_start):
-        m.d.vmem_store += data.eq(self.store.data[32 * e:32 * e + 32])
-      m.d.comb += [merge.data[e].eq(narrow(m, data, store_type, f"n{e}")), merge.low[e].eq(store_lanes.addresses[e][:low])]
+      m.d.comb += [merge.data[e].eq(narrow(m, now.word_select(e, 32), store.mtype, f"n{e}")), merge.low[e].eq(store.addresses[e][:low])]
 
     # A load's words arrive in the cycle after their access.
     collect = LoadCollect(config)
     m.submodules.collect = DomainRenamer("vmem_load")(collect)
-    arrives = {"valid": load_go, "first": first, "last": load_left == 0, "reg": reg, "mtype": load_type, "served": load_banks.served}
+    arrives = {"valid": load_go, "first": first, "last": load.last, "reg": reg, "mtype": load.mtype, "beat": load.beat,
+               "served": load.banks.served}
     for member, value in arrives.items():
       port = getattr(collect, member)
       register = Signal(port.shape(), name=f"arrives_{member}")
@@ -118,32 +135,38 @@ class VmemUnit(wiring.Component):
       m.d.comb += port.eq(register)
     for e in range(n):
       register = Signal(low, name=f"arrives_low{e}", reset_less=True)
-      m.d.vmem_load += register.eq(load_lanes.addresses[e])
+      m.d.vmem_load += register.eq(load.addresses[e])
       m.d.comb += collect.low[e].eq(register)
     wiring.connect(m, collect.result, wiring.flipped(self.result))
     m.d.comb += [
-      store_banks.alone.eq(atomic), self.vmem_load_enable.eq(load_start | load_busy | collect.valid | (store_busy & atomic)),
+      store.banks.alone.eq(atomic), self.vmem_load_enable.eq(load_start | load_busy | collect.valid | (store_busy & atomic)),
       self.vmem_store_enable.eq(store_start | store_busy)]
 
     writing = name(m, store_go & ~atomic, "writing")
     atomic_go = name(m, store_go & atomic & ~draining, "atomic_go")
-    self._banks(m, load_go, writing, atomic_go, load_banks, store_banks, merge, collect)
+    self._banks(m, load_go, writing, atomic_go, load.banks, store.banks, merge, collect)
     return m
 
-  def _access(self, m: Module, side: str, start: Value, operation: wiring.PureInterface,
-              fault: wiring.PureInterface) -> tuple[LaneAddresses, BankSchedule, Signal, Signal]:
-    """Addresses and schedule of one side; its pending elements, to be driven, and its element type."""
-    config, domain = self.config, f"vmem_{side}"
+  def _access(self, m: Module, side: str, start: Value, operation: wiring.PureInterface, fault: wiring.PureInterface) -> _Access:
+    """Registers of one side, of which `pending` and `beat` are to be driven, its addresses and its schedule."""
+    config, domain, n = self.config, f"vmem_{side}", self.config.vector_lanes
     lanes, banks = LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS), BankSchedule(config)
     m.submodules[f"{side}_lanes"], m.submodules[f"{side}_banks"] = DomainRenamer(domain)(lanes), banks
     pending, mtype = Signal(config.width, name=f"{side}_pending"), Signal(4, name=f"{side}_type")
+    beat = Signal(range(config.beats), name=f"{side}_beat")
     wiring.connect(m, wiring.flipped(operation), lanes.operation)
     wiring.connect(m, lanes.fault, wiring.flipped(fault))
-    m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending), banks.pending.eq(pending)]
-    m.d.comb += [banks.addresses[e].eq(address) for e, address in enumerate(lanes.addresses)]
     with m.If(start):
       m.d[domain] += mtype.eq(operation.mtype)
-    return lanes, banks, pending, mtype
+    addresses = [name(m, tree(lanes.addresses[e::n], beat), f"{side}_address{e}") for e in range(n)]
+    now = name(m, part(pending, beat, n) if config.beats > 1 else pending, f"{side}_now")
+    m.d.comb += [lanes.capture.eq(start), lanes.checked.eq(pending), banks.pending.eq(now)]
+    m.d.comb += [port.eq(address) for port, address in zip(banks.addresses, addresses, strict=True)]
+    served = Cat(*(Mux(beat == b, banks.served, 0) for b in range(config.beats)))
+    over = name(m, (now & ~banks.served) == 0, f"{side}_over")  # the beat's last access
+    return _Access(banks, addresses, mtype, pending, beat, name(m, pending & ~served, f"{side}_left"),
+                   name(m, (beat + over)[:len(beat)], f"{side}_following"),
+                   name(m, over & (beat == config.beats - 1), f"{side}_last"))
 
   def _banks(self, m: Module, load_go: Value, store_go: Value, atomic_go: Value, load_banks: BankSchedule, store_banks: BankSchedule,
              merge: StoreMerge, collect: LoadCollect) -> None:
@@ -151,13 +174,16 @@ class VmemUnit(wiring.Component):
     adding = Signal()  # sums are due of what an atomic add has read in the cycle before
     m.d.vmem_store += adding.eq(atomic_go)
     config = self.config
-    n, slots = config.width, low_bits(config) - 2
-    to_bank = self._rotate(m, [self.dma_in.data[32 * k:32 * k + 32] for k in range(n)], self.dma_in.word[:slots], "in")
-    to_mask = self._rotate(m, list(self.dma_in.mask), self.dma_in.word[:slots], "in_mask")
-    of_mask = self._rotate(m, list(self.dma_out.mask), self.dma_out.word[:slots], "out_mask")
+    n, slots = config.vector_lanes, low_bits(config) - 2
+    to_bank = self._rotate(m, self.dma_in.valid, self.dma_in.data, self.dma_in.word[:slots], "in")
+    to_mask = self._rotate(m, self.dma_in.valid, self.dma_in.mask, self.dma_in.word[:slots], "in_mask")
+    of_mask = self._rotate(m, self.dma_out.valid, self.dma_out.mask, self.dma_out.word[:slots], "out_mask")
+    collected = []
     out_word = Signal(slots)
     with m.If(self.dma_out.valid):
       m.d.sync += out_word.eq(self.dma_out.word)
+    out_valid = Signal()
+    m.d.sync += out_valid.eq(self.dma_out.valid)
     out_data = []
     inbound = name(m, self.dma_in.valid & self.dma_in.write, "inbound")
     for b in range(n):
@@ -166,16 +192,17 @@ class VmemUnit(wiring.Component):
       store, into = bank.write_port(granularity=8), bank.write_port(granularity=8)
       m.d.comb += [
         load.addr.eq(Mux(atomic_go, store_banks.rows[b], load_banks.rows[b])),
-        load.en.eq(Mux(atomic_go, store_banks.used[b], load_go & load_banks.used[b])), collect.words[b].eq(load.data),
-        into.addr.eq(self._row(m, self.dma_in.word, b, f"in_row{b}")), into.data.eq(to_bank[b]),
+        load.en.eq(Mux(atomic_go, store_banks.used[b], load_go & load_banks.used[b])),
+        into.addr.eq(self._row(m, self.dma_in.word, b, f"in_row{b}")), into.data.eq(to_bank.word_select(b, 32)),
         into.en.eq((inbound & to_mask[b]).replicate(4)),
         out.addr.eq(self._row(m, self.dma_out.word, b, f"out_row{b}")), out.en.eq(self.dma_out.valid & of_mask[b])]
       out_data.append(out.data)
+      collected.append(load.data)
       valid, row, total = self._sum(m, b, atomic_go & store_banks.used[b], store_banks.rows[b], merge.words[b], load.data)
       m.d.comb += [
         store.addr.eq(Mux(adding, row, store_banks.rows[b])), store.data.eq(Mux(adding, total, merge.words[b])),
         store.en.eq(Mux(adding, valid.replicate(4), Mux(store_go, merge.enables[b], 0)))]
-    m.d.comb += self.dma_out.rdata.eq(Cat(*self._rotate(m, out_data, -out_word, "out")))
+    m.d.comb += [collect.words.eq(Cat(*collected)), self.dma_out.rdata.eq(self._rotate(m, out_valid, Cat(*out_data), -out_word, "out"))]
 
   @staticmethod
   def _sum(m: Module, bank: int, reads: Value, row: Value, addend: Value, word: Value) -> tuple[Value, Value, Value]:
@@ -195,12 +222,12 @@ class VmemUnit(wiring.Component):
     """Row of `bank` in an access to consecutive words from `word` on: one further for banks before the first."""
     slots = low_bits(self.config) - 2
     row = word[slots:slots + row_bits(self.config)]
-    return row if bank == self.config.width - 1 else name(m, (row + (word[:slots] > bank))[:len(row)], label)
+    return row if bank == self.config.vector_lanes - 1 else name(m, (row + (word[:slots] > bank))[:len(row)], label)
 
-  @staticmethod
-  def _rotate(m: Module, values: list[Value], by: Value, label: str) -> list[Value]:
-    """`values` moved up by `by` places (modulo their number, a power of two), by halving."""
-    n = len(values)
-    for k in range((n - 1).bit_length()):
-      values = [name(m, Mux(by[k], values[(i - (1 << k)) % n], values[i]), f"{label}{k}_{i}") for i in range(n)]
-    return values
+  def _rotate(self, m: Module, valid: Value, values: Value, by: Value, label: str) -> Value:
+    """A value per bank, moved up by `by` places modulo their number if `valid`: what has left above comes in below."""
+    bits = len(values) // self.config.vector_lanes
+    out = Signal(len(values), name=f"{label}_rotated")
+    with m.If(valid):  # as a shift of two copies, which is a copy of memory in simulation
+      m.d.comb += out.eq((Cat(values, values) >> Cat(Const(0, bits.bit_length() - 1), (-by)[:len(by)]))[:len(values)])
+    return out

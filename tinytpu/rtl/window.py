@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -40,7 +40,8 @@ class Window(wiring.Component):
 
   def elaborate(self, platform) -> Module:
     m = Module()
-    space = Signal(Space)
+    config, space = self.config, Signal(Space)
+    beat = Signal(range(config.beats))  # VMEM is read in lines: back at 0 after the last
     with m.FSM() as fsm:
       with m.State("idle"):
         with m.If(self.request):
@@ -54,13 +55,15 @@ class Window(wiring.Component):
           m.next = "idle"
       with m.State("answer"):
         with m.If(space == Space.VMEM):
-          m.d.sync += self.tile.eq(self.vmem.rdata)
-          m.next = "idle"
+          m.d.sync += [self.tile.eq(Cat(self.tile, self.vmem.rdata)[len(self.vmem.rdata):]), beat.eq(beat + 1)]
+          m.next = "ask"
+          with m.If(beat == config.beats - 1):
+            m.next = "idle"
         with m.Elif(self.popped.valid):
           m.d.sync += self.tile.eq(self.popped.data)
           m.next = "idle"
       m.d.comb += self.busy.eq(~fsm.ongoing("idle"))
     m.d.comb += [
-      self.vmem.valid.eq(self.reading), self.vmem.word.eq(self.index_out * self.config.width),
-      self.vmem.mask.eq((1 << self.config.width) - 1)]
+      self.vmem.valid.eq(self.reading), self.vmem.word.eq(self.index_out * config.width + beat * config.vector_lanes),
+      self.vmem.mask.eq((1 << config.vector_lanes) - 1)]
     return m
