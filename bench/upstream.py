@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,13 +63,14 @@ SUITES = (
 
 @dataclass
 class Outcome:
-  """Counts of a file, wall-clock seconds, simulated cycles, kernels computed by the host, names of failed tests; of every kernel
-  elements stored and share of lanes at work, and seconds of our and of tinygrad's part of its compilation."""
+  """Counts of a file, wall-clock seconds, simulated cycles, kernels computed by the host, names of failed tests, skips
+  by reason; of every kernel elements stored and share of lanes at work, and seconds of our and of tinygrad's part of its compilation."""
   counts: dict[str, int]
   seconds: float
   cycles: int
   fallbacks: int
   failed: list[str]
+  skipped: Counter[str]
   lanes: list[tuple[int, float]]
   compiling: list[tuple[float, float]]
 
@@ -92,7 +94,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     sums = Path(folder) / "sums"
     sums.mkdir()
     tests = [f"{suite.path}::TestOps::test_{name}" for name in SAMPLE] if sample else [suite.path]
-    command = [sys.executable, "-m", "pytest", *tests, "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *tests, "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider"]
     command += ["-p", "bench.upstream_plugin"]
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
@@ -106,13 +108,16 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
   last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr.strip()
   counts = {name: int(n) for n, name in re.findall(r"(\d+) (\w+?)s?\b", last) if name in COUNTS}
   failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
+  skipped = Counter[str]()
+  for n, reason in re.findall(r"^SKIPPED \[(\d+)\] \S+?: (.*)", done.stdout, re.M):
+    skipped[reason] += int(n)
   if not counts:
     failed = [f"{suite.path} ran nothing: {last}"]
   if failed:
     log = Path(tempfile.gettempdir()) / f"upstream-{suite.name}.log"
     log.write_text(done.stdout + done.stderr)
     failed.append(f"(log: {log})")
-  return Outcome(counts, seconds, sum(r["cycles"] for r in records), sum(r["fallbacks"] for r in records), failed,
+  return Outcome(counts, seconds, sum(r["cycles"] for r in records), sum(r["fallbacks"] for r in records), failed, skipped,
                  [tuple(x) for r in records for x in r["lanes"]], [tuple(x) for r in records for x in r["seconds"]])
 
 
@@ -122,6 +127,7 @@ def main() -> int:
   parser.add_argument("checkout", type=Path, help=f"a checkout of tinygrad's repository at {COMMIT}")
   parser.add_argument("files", nargs="*", help=f"which: {', '.join(s.name for s in SUITES)} (default: all)")
   parser.add_argument("--device", help="DEV of the run, e.g. RTL+TINYTPU (default: TINYTPU)")
+  parser.add_argument("--skips", action="store_true", help="say why tests were skipped")
   parser.add_argument("-k", dest="select", help="pytest's -k: only tests whose names match")
   parser.add_argument("-n", dest="jobs", type=int, default=2, help="processes (default: %(default)s)")
   parser.add_argument("--sample", action="store_true",
@@ -157,7 +163,8 @@ def main() -> int:
     bad |= bool(o.failed) or o.fallbacks > 0 or (passed < suite.floor and not options.select and not options.sample)
     outcomes.append(o)
     rows[suite.name] = {**o.counts, **add(suite.name, (passed, failed, o.counts.get("skipped", 0), suite.floor), [o])}
-    console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, sep="\n  ", highlight=False)
+    skips = [f"skipped {n}: {reason}" for reason, n in o.skipped.items()] if options.skips else []
+    console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, *skips, sep="\n  ", highlight=False)
   if len(outcomes) > 1:
     add("all", [sum(o.counts.get(n, 0) for o in outcomes) for n in ("passed", "failed", "skipped")] + [""], outcomes)
   console.print(table)
