@@ -42,6 +42,14 @@ def test_gather(rng, floats):
   np.testing.assert_array_equal(Tensor(a).gather(1, Tensor(k)).numpy(), np.take_along_axis(a, k, 1))
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("noopt", [0, 1])
+def test_gather_of_a_reversed_gather(noopt, dtype, rng, floats):
+  a, i, j = floats(6, 5), rng.integers(0, 6, 4).astype(dtype), rng.integers(0, 4, 3).astype(dtype)
+  with Context(NOOPT=noopt):
+    np.testing.assert_array_equal(Tensor(a)[Tensor(i)].flip(0)[Tensor(j)].numpy(), a[i][::-1][j])
+
+
 def test_scatter(floats):
   a, i = floats(4, 5), np.array([[0, 2, 1, 3, 0], [1, 1, 0, 0, 2]], np.int32)
   want = a.copy()
