@@ -10,6 +10,7 @@ from tinygrad.codegen.opt.tc import TensorCore
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
+from .products import stride
 from .tensorcore import steps
 
 MAX_TILES = 8
@@ -21,6 +22,11 @@ BLOCK_CYCLES = 60
 """What a block of C takes beside its steps and stores: the latencies of its first loads."""
 RELUCTANCE = 1.05
 """Cycles of a padded axis count so much more, for its masks."""
+
+
+TILE_CYCLES = 1.2
+VECTOR_CYCLES = 8
+"""A vector times a matrix, per term of the sum: of a tile of outputs on the matrix unit, of a wave of them on the vector unit. Measured."""
 
 
 class Axes(NamedTuple):
@@ -51,6 +57,22 @@ def worth_padding(axes: Axes, tc: TensorCore) -> bool:
   _, side, depth = tc.dims
   long = axes.k.vmax + 1
   return long > depth // 4 and (long >= MIN_K * side or min(axes.m.vmax, axes.n.vmax) >= side // 4)
+
+
+def vector_pays(matrix: UOp, own: set[UOp], config: Config) -> bool:
+  """Whether a vector times a matrix is faster on the matrix unit, where all but a row of the array works in vain.
+
+  Per term of the sum it takes a cycle and some for each tile of outputs. The vector unit takes `VECTOR_CYCLES` for a wave of outputs that
+  lie side by side, and a line for each of them otherwise; but few outputs it computes with lanes spread along the sum, and
+  where tiles have beats the matrix unit's lines are as many.
+
+  Args: matrix: the factor that is one. own: the axes that it has for itself.
+  """
+  n = math.prod(int(r.vmax) + 1 for r in own)
+  loads = [u for u in matrix.backward_slice_with_self if u.op is Ops.INDEX]
+  if any(stride(u.src[1], r) == 1 for u in loads for r in own):
+    return TILE_CYCLES * -(-n // config.lanes) < VECTOR_CYCLES * -(-n // config.width)
+  return config.beats == 1 or n > config.width // 4
 
 
 def plan(factors: tuple[UOp, UOp], axes: Axes, tc: TensorCore) -> Blocking | None:

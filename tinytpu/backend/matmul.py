@@ -11,7 +11,7 @@ from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
-from .blocking import MIN_K, Axes, plan, worth_padding
+from .blocking import MIN_K, Axes, plan, vector_pays, worth_padding
 from .packing import BYTES
 from .padding import lengthen, with_axis
 from .products import operands_vary, padding_is_harmless, product, stride
@@ -55,12 +55,14 @@ def _on_matrix_unit(k: Scheduler, axes: Axes) -> Scheduler | None:
 
 
 def _with_both_axes(k: Scheduler, config: Config) -> Scheduler:
-  """The kernel; with an axis more if a factor of its product is a vector, which has none of its own, and the sum is long enough."""
-  if (factors := product(k)) is not None and any(r.vmax + 1 >= MIN_K * config.lanes for r in k.reduceops[0].src[1:]):
-    a, b = (set(f.ranges) for f in factors)
-    if (a <= b) != (b <= a):
-      return with_axis(k, factors[0 if a <= b else 1], config.lanes) or k
-  return k
+  """The kernel; with an axis more if a factor of its product is a vector, which has none of its own, and that pays."""
+  if (factors := product(k)) is None or all(r.vmax + 1 < MIN_K * config.lanes for r in k.reduceops[0].src[1:]):
+    return k
+  a, b = (set(f.ranges) for f in factors)
+  if (a <= b) == (b <= a):
+    return k
+  vector, matrix = factors if a <= b else factors[::-1]
+  return vector_pays(matrix, b ^ a, config) and with_axis(k, vector, config.lanes) or k
 
 
 def _choices(k: Scheduler) -> list[Axes]:
