@@ -10,7 +10,7 @@ from tinygrad.codegen.opt.tc import TensorCore
 from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
-from .products import stride
+from .strides import stride
 from .tensorcore import steps
 
 MAX_TILES = 8

@@ -5,6 +5,7 @@ from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
 from ..config import Config
+from . import across
 from .accumulators import Accumulators
 from .arrays import Arrays, register_buffer
 from .builder import Builder, Val, imm
@@ -57,7 +58,7 @@ class Lowering:
       most = MAX_WAVES * config.width
       raise UnsupportedError(f"local size {self.lanes.count} in kernel {self.kernel}: at most {most} work items per group")
     self.b = Builder()
-    self.values = Values(self.kernel, self.b, self.lanes)
+    self.values = Values(self.kernel, self.b, self.lanes, uops)
     self.memory = Memory(self.values, self.b, self.lanes)
     self.accumulators = Accumulators(self.values, self.b, self.lanes.waves)
     self.arrays = Arrays(self.values, self.memory, uops, local_base)
@@ -146,6 +147,9 @@ class Lowering:
         self.loops.end(u)
       case Ops.INDEX | Ops.STACK | Ops.CAST | Ops.BITCAST:
         pass
+      case Ops.CUSTOM if isinstance(u.arg, across.Across):
+        self.values.value(u.src[0])
+        known[u] = across.lower(self.values, u)
       case _ if u.op in _REFUSED:
         raise self.values.fail(u, _REFUSED[u.op])
       case _:

@@ -14,7 +14,8 @@ from ..config import Config
 from .blocking import MIN_K, Axes, plan, vector_pays, worth_padding
 from .packing import BYTES
 from .padding import lengthen, with_axis
-from .products import operands_vary, padding_is_harmless, product, stride
+from .products import operands_vary, padding_is_harmless, product
+from .strides import stride
 from .tensorcore import byte_core
 
 MAX_CHOICES = 3

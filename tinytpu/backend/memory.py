@@ -79,7 +79,7 @@ class Memory:
     once = (uniform or gather is not None and gather.waves == 1 and patterns[0].form == "x") and (gate is None or gate.waves == 1)
     guard = store or bool(parts.mixed)
     sole = waves - 1 if store else 0  # a store's last value stays; a load serves all waves, and the first has every lane at work
-    return prefix, [self._access(base, mtype, x, parts.const, patterns[w], gather, self.mask(gate, guard, patterns[w].active, w), w)
+    return prefix, [self._access(base, mtype, x, parts, patterns[w], gather, self.mask(gate, guard, patterns[w].active, w), w)
                     for w in ((sole,) if once else range(waves))]
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
@@ -90,17 +90,18 @@ class Memory:
       return out
     return self.b.vector("vadd", mixed, fixed)
 
-  def _access(self, base: Reg, mtype: MemType, x: Val, const: int, p: Pattern, gather: Val | None, mask: Reg | None,
+  def _access(self, base: Reg, mtype: MemType, x: Val, parts: Index, p: Pattern, gather: Val | None, mask: Reg | None,
               wave: int) -> Access:
-    off = const + p.start
+    off = start = parts.const + p.start
     if not -_OFF_MAX <= off <= _OFF_MAX:
       low = (off + (_OFF_MAX + 1) // 2) // (_OFF_MAX + 1) * (_OFF_MAX + 1)  # shared by neighbouring accesses
       x, off = self.b.scalar("sadd", x, imm(low)), off - low
     mem = Mem(base, mtype, self.b.to_scalar(x).regs[0], off)
     rows, size = self.lanes.config.sublanes, mtype.bytes
     line = self.lanes.config.line_bytes
-    nbytes = size * self.lanes.config.width
-    lines = -(-nbytes // line) + (nbytes > line // 2)
+    known = all(coef * size % line == 0 for coef, _ in parts.uniform)  # buffers start at the start of a line
+    span = size * self.lanes.config.width
+    lines = -(-(start * size % line + span) // line) if known else -(-span // line) + (span > line // 2)
     if p.form == "2":
       mem.r, mem.c = (self.b.to_scalar(imm(s)).regs[0] for s in (p.r, p.c))
       lines = min(rows, 1 + abs(p.r) * size * rows // line) * min(rows, 1 + abs(p.c) * size * rows // line)
@@ -135,7 +136,7 @@ class Memory:
     regs = []
     for w, at in enumerate(waves):
       p = pattern(self.lanes.config, at, len(at))
-      a = self._access(base, MemType.W, x, 0, p, spread, self.mask(gate, False, p.active, w), w)
+      a = self._access(base, MemType.W, x, Index(uniform, [], at, [], 0), p, spread, self.mask(gate, False, p.active, w), w)
       regs.append(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines))
     return Val("v", tuple(regs), depth=self.b.depth)
 

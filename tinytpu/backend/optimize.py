@@ -7,28 +7,32 @@ reductions with few outputs spread over the lanes. Then a little upcasting and u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, heuristic
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.helpers import USE_TC
-from tinygrad.uop.ops import AxisType, Ops, UOp
+from tinygrad.uop.ops import AxisType, Ops
 
 from ..config import Config
+from . import reductions
+from .across import reducible
 from .matmul import matrix_product
 from .padding import lengthen
-from .products import stride
+from .strides import side_by_side, size_of, work_along
 
 MAX_UPCAST = 16
 """Bound on upcast times unroll: elements of a kernel's body per work item."""
-MAX_LOADS = 16
+MAX_LOADS = 32
 """Loads in a kernel's body that unrolling and upcasting aim for: they overlap, more would only make the program longer."""
 GOOD_FILL = 0.75
 """Share of lanes at work with which a kernel that loads nothing is not padded: it has no latency that upcasting would hide, and its
 stores need no gate then."""
 MAX_WAVES = 4
 """Waves up to which an axis that is no whole number of them becomes one group: upcast so to speak, and nothing is padded or gated."""
+MAX_SUMS = 4
+"""Outputs of a reduction across lanes that a work item computes: their loads and reductions overlap."""
 MAX_WASTE = 0.1
 """Share of idle work that padding an axis beyond a whole wave may add, for the sake of upcasting it."""
 
@@ -52,7 +56,16 @@ def optimize(k: Scheduler, config: Config) -> Scheduler:
   if USE_TC > 0 and (product := matrix_product(k, config)) is not None:
     return product
   k = k.copy()
-  _overlap(k, _fill_lanes(k, config))
+  reduces = [u for u in k.ast.backward_slice if u.op is Ops.REDUCE]
+  if (plan := reductions.plan(k, config)) is not None:
+    number = next(k.opt_range)  # local ranges are ordered by number, the lowest fastest
+    _fill_lanes(k, config, max(1, config.width // plan.lanes), powers_of_two=plan.columns)
+    _upcast(k, config, max(1, min(MAX_SUMS, MAX_LOADS // max(1, _loads(k)))))
+    reductions.spread(k, plan, next(k.opt_range) if plan.columns else number)
+    _unroll(k, reductions.BODY // (max(1, _loads(k)) * k.upcast_size()))
+  else:
+    room = config.width // (1 if all(reducible(u.arg[0], u.dtype) for u in reduces) else _group(k, config))
+    _overlap(k, config, _fill_lanes(k, config, room))
   return k
 
 
@@ -70,33 +83,15 @@ def _divisor(n: int, most: int) -> int:
 
 
 # -- lanes --------------------------------------------------------------------------------------------
-def _side_by_side(k: Scheduler, rng: UOp) -> int:
-  """How many accesses an axis steps through element by element, stores counting double, less those it jumps about in."""
-  stored = {u.src[0] for u in k.ast.backward_slice if u.op is Ops.STORE}
-  score = 0
-  for b in k.bufs:
-    step, weight = stride(b.src[1], rng), 2 if b in stored else 1
-    score += weight * (2 if step == 1 else 1 if step == 0 else -1 if step is None else 0)
-  return score
-
-
-def _size(rng: UOp) -> int | None:
-  return int(rng.src[0].val) if rng.src[0].op is Ops.CONST else None
-
-
-def _fill_lanes(k: Scheduler, config: Config) -> int:
-  """Make axes local; returns the waves of a group."""
-  room = config.width
-  outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None]
-  reduces = [r for r in k.ranges_of(AxisType.REDUCE) if _size(r) is not None]
-  if reduces and math.prod(_size(r) or 1 for r in outputs) <= room // 4 and (grouped := _group(k, config, outputs, reduces)):
-    room //= grouped
+def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = False) -> int:
+  """Make output axes local, `room` of the lanes; returns the waves of a group. powers_of_two: by such amounts only."""
+  outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
   loads = _loads(k)
   enough = 1.0 if loads else GOOD_FILL
-  for rng in sorted(outputs, key=lambda r: _side_by_side(k, r), reverse=True):
+  for rng in sorted(outputs, key=lambda r: side_by_side(k, r), reverse=True):
     if room == 1 or rng not in k.rngs:
       continue
-    size, axis = _size(rng) or 1, k.rngs.index(rng)
+    size, axis = size_of(rng) or 1, k.rngs.index(rng)
     waves, most = -(-size // config.width), min(MAX_WAVES, MAX_LOADS // max(1, loads))
     if room == config.width and size % room and 1 < waves <= most and _try(k, OptOps.LOCAL, axis, size):
       return waves
@@ -106,7 +101,7 @@ def _fill_lanes(k: Scheduler, config: Config) -> int:
       if size / padded >= _divisor(size, room) / room:
         _pad(k, axis, unit)
         size, axis = padded, [r.arg for r in k.rngs].index(rng.arg)
-    amount = _divisor(size, room)
+    amount = min(size & -size, room) if powers_of_two else _divisor(size, room)
     if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
       room //= amount
   return 1
@@ -119,15 +114,18 @@ def _pad(k: Scheduler, axis: int, unit: int) -> None:
   k.applied_opts.append(Opt(OptOps.PADTO, axis, unit))
 
 
-def _group(k: Scheduler, config: Config, outputs: Iterable[UOp], reduces: list[UOp]) -> int:
-  """Spread a reduction over the lanes that the outputs leave idle; returns how many it takes."""
-  room = config.width // (1 << (math.prod(_size(r) or 1 for r in outputs) - 1).bit_length())
-  order = sorted(range(len(reduces)), key=lambda i: _side_by_side(k, reduces[i]), reverse=True)
+def _group(k: Scheduler, config: Config) -> int:
+  """Spread a reduction that the cross-lane unit has no operation for over the lanes that few outputs leave idle, by way of a LOCAL
+  buffer; returns how many lanes it takes."""
+  outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
+  reduces = [r for r in k.ranges_of(AxisType.REDUCE) if size_of(r) is not None]
+  room = config.width // (1 << (math.prod(size_of(r) or 1 for r in outputs) - 1).bit_length())
+  order = sorted(range(len(reduces)), key=lambda i: side_by_side(k, reduces[i]), reverse=True)
   for i in order:
-    amount = _divisor(_size(reduces[i]) or 1, room)
+    amount = _divisor(size_of(reduces[i]) or 1, room)
     if amount >= 4 and _try(k, OptOps.GROUP, k.ranges_of(AxisType.REDUCE).index(reduces[i]), amount):
       return amount
-  return 0
+  return 1
 
 
 # -- overlap ------------------------------------------------------------------------------------------
@@ -137,18 +135,23 @@ def _loads(k: Scheduler) -> int:
   return sum(b not in stored for b in k.bufs)
 
 
-def _overlap(k: Scheduler, waves: int) -> None:
+def _overlap(k: Scheduler, config: Config, waves: int) -> None:
   """Unroll a reduction and upcast an output axis, so that several loads are under way at once. A little of the first, then the second
   (sums that do not wait for each other), and the rest of the room to the first again."""
   body = max(1, _loads(k)) * waves
   body *= _unroll(k, min(4, MAX_LOADS // body))
-  most = min(8, MAX_LOADS // body, MAX_UPCAST // waves)
-  for rng in sorted((r for r in k.ranges_of(AxisType.GLOBAL) if _size(r) is not None), key=lambda r: _side_by_side(k, r), reverse=True):
-    amount = _divisor(_size(rng) or 1, most)
-    if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):
-      body *= amount
-      break
+  body *= _upcast(k, config, min(8, MAX_LOADS // body, MAX_UPCAST // waves))
   _unroll(k, MAX_LOADS // body)
+
+
+def _upcast(k: Scheduler, config: Config, most: int) -> int:
+  """Upcast an output axis by at most `most`, the one along which least is done anew; returns by how much."""
+  outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
+  for rng in sorted(outputs, key=lambda r: (work_along(k, r, config), -side_by_side(k, r))):
+    amount = _divisor(size_of(rng) or 1, most)
+    if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):
+      return amount
+  return 1
 
 
 def _unroll(k: Scheduler, most: int) -> int:

@@ -21,19 +21,6 @@ def product(k: Scheduler) -> tuple[UOp, UOp] | None:
   return (mul.src[0], mul.src[1]) if mul.op is Ops.MUL else None
 
 
-def stride(index: UOp, rng: UOp) -> int | None:
-  """Elements that `index` moves when `rng` counts up; None if that is no constant."""
-  total = 0
-  for term in index.get_idx().split_uop(Ops.ADD):
-    if term is rng:
-      total += 1
-    elif term.op is Ops.MUL and term.src[0] is rng and term.src[1].op is Ops.CONST:
-      total += term.src[1].val
-    elif rng in term.backward_slice_with_self:
-      return None
-  return total
-
-
 def padding_is_harmless(k: Scheduler, along: UOp) -> bool:
   """Whether more of the axis `along` adds nothing to the first reduction: both factors of its product are 0 beyond the end."""
   factors = product(k)

@@ -12,7 +12,7 @@ from ..asm import TasmError, assemble
 from ..asm.program import isa_hash
 from ..config import Config, preset
 from ..isa.table import OPS
-from . import beam, decompose, optimize
+from . import across, beam, decompose, optimize
 from .dump import Dump
 from .ir import S0, Code, Inst, Label, Reg, flatten, inst
 from .lower import Lowering
@@ -59,6 +59,7 @@ class TinyTPURenderer(Renderer):
     super().__init__(target)
     optimize.install()
     beam.install()
+    across.install()
     decompose.install(SUPPORTED_OPS)
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.compiler = TinyTPUCompiler(self.config)

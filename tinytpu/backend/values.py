@@ -8,17 +8,21 @@ from tinygrad.dtype import AddrSpace, DType, dtypes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 from .builder import Builder, Val, imm
+from .division import divide, divides
 from .errors import UnsupportedError
+from .fuse import Fused, fuse
 from .lanes import Lanes
+from .quotients import indecisive, quotient
 from .select import MEMORY_TYPE, PACK, ROUND, RULES, UNPACK, cast_sequence, cast_wraps, kind, operand_dtype, wrap_sequence
 
 
 class Values:
-  """Computes UOps on demand into a `Builder`. What must happen in program order (loads, matrix steps, loop counters,
+  """Computes UOps of a program on demand into a `Builder`. What must happen in program order (loads, matrix steps, loop counters,
   arguments) is put into `known` by the lowering, the rest is pure."""
 
-  def __init__(self, kernel: str, builder: Builder, lanes: Lanes):
+  def __init__(self, kernel: str, builder: Builder, lanes: Lanes, uops: list[UOp]):
     self.kernel, self.b, self.lanes = kernel, builder, lanes
+    self.quotients = indecisive(uops)
     self.known: dict[UOp, Val | tuple[Val, ...]] = {}
 
   def fail(self, u: UOp, why: str) -> UnsupportedError:
@@ -59,6 +63,8 @@ class Values:
   def _operands(self, u: UOp) -> tuple[UOp, ...]:
     if u.op is Ops.CAST and u.src[0].op is Ops.CONST or u.op in (Ops.CONST, Ops.SPECIAL):
       return ()
+    if (fused := self._fused(u)) is not None:
+      return tuple(s for s in fused.operands if isinstance(s, UOp))
     return u.src[:1] if u.op in (Ops.INDEX, Ops.AFTER) else u.src
 
   def _compute(self, u: UOp) -> Val | tuple[Val, ...]:
@@ -78,6 +84,9 @@ class Values:
       return self._cast(u)
     if u.op is Ops.BITCAST:
       return self._bitcast(u)
+    if (fused := self._fused(u)) is not None:
+      v = self.b.vector(fused.vector, *(imm(s) if isinstance(s, int) else self.value(s) for s in fused.operands))
+      return self.wrap(v, u.dtype)
     if u.op in GroupOp.ALU:
       return self._alu(u)
     raise self.fail(u, "the backend has no rule for this UOp")
@@ -133,6 +142,9 @@ class Values:
       v = self.b.vector("vand", v, imm(n - 1)) if n & n - 1 == 0 else self.b.vector("vremu", v, imm(n))
     return v
 
+  def _fused(self, u: UOp) -> Fused | None:
+    return None if u.op not in GroupOp.ALU or self.lanes.uniform(u) else fuse(u)
+
   # -- arithmetic -----------------------------------------------------------------------------------
   def apply(self, vector: str, scalar: str, *operands: Val) -> Val:
     """An operation on the scalar unit if it exists there and no operand is a vector, else on the vector unit."""
@@ -141,8 +153,8 @@ class Values:
     return self.b.vector(vector, *operands)
 
   def wrap(self, v: Val, dtype: DType) -> Val:
-    """Bring a 32-bit result back into a narrow integer."""
-    for stem, by in wrap_sequence(dtype):
+    """Bring a 32-bit result back into a narrow integer, if the dtype is one."""
+    for stem, by in wrap_sequence(dtype) if dtype not in dtypes.floats else ():
       v = self.apply("v" + stem, "s" + stem, v, imm(by))
     return v
 
@@ -152,6 +164,11 @@ class Values:
     if (rule := RULES.get((u.op, kind(operand)))) is None:
       raise self.fail(u, "no instruction computes this")
     names = {chr(ord("a") + i): self.value(s) for i, s in enumerate(u.src)}
+    if (d := divides(u)) is not None and names["a"].file == "v":
+      return self.wrap(divide(self.b, u, names["a"], d), u.dtype)
+    if (alike := self.quotients.get(u)) and alike * max(v.waves for v in names.values()) > names["b"].waves:
+      v = quotient(self.b, *(self.b.to_vector(v) for v in names.values()))
+      return self.b.vector(ROUND[u.dtype], v) if u.dtype in ROUND else v
     order = rule.order if rule.order is not None else tuple(names)
     v = self.apply(rule.vector, rule.scalar, *(names[o] if isinstance(o, str) else imm(o) for o in order))
     if rule.wraps:
