@@ -158,6 +158,15 @@ def test_verilog(tmp_path: Path) -> None:
   assert "module tinytpu(" in target.read_text()
 
 
+def test_verilog_with_buses(tmp_path: Path) -> None:
+  target = tmp_path / "chip.v"
+  assert "module tinytpu_axi" in cli("verilog", "--axi", "--axi-bits", "64", "-o", str(target)).replace("\n", " ")
+  text = target.read_text()
+  assert all(f"module {name}(" in text for name in ("tinytpu_axi", "tinytpu_clock_gate")) and "[63:0] m_axi_wdata;" in text
+  assert "takes powers of two from 32 to 512" in shell("verilog", "--axi", "--axi-bits", "48").stderr
+  assert "only --axi has" in " ".join(shell("verilog", "--axi-bits", "64").stderr.split())
+
+
 def test_doctor() -> None:
   output = cli("doctor")
   for name in ("python", "numpy", "C++ compiler", "verilator", "cache", "boot hook", "tinygrad device"):

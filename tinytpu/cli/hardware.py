@@ -13,17 +13,24 @@ from .common import Preset, app, machine_of, progress, say
 @app.command()
 def verilog(
     output: Annotated[Path, typer.Option("--output", "-o", help="file to write; - writes to standard output")] = Path("tinytpu.v"),
+    axi: Annotated[bool, typer.Option("--axi", help="with AXI4-Lite registers and AXI4 memory, as module tinytpu_axi")] = False,
+    axi_bits: Annotated[int | None, typer.Option("--axi-bits", help="with --axi: bits of the memory bus; if not given a line's, at most 512")
+                        ] = None,
     preset: Preset = "4x4") -> None:
-  """Write the chip as Verilog."""
+  """Write the chip as Verilog: module tinytpu, or with standard buses tinytpu_axi (docs/rtl/axi.md)."""
+  from ..rtl.axi import AxiChip
   from ..rtl.chip import Chip
   from ..rtl.verilate import to_verilog
   config = machine_of(preset)
-  text = to_verilog(Chip(config), "tinytpu")
+  if axi_bits is not None and not axi:
+    raise typer.BadParameter("--axi-bits is the width of a bus that only --axi has")
+  name = "tinytpu_axi" if axi else "tinytpu"
+  text = to_verilog(AxiChip(config, axi_bits) if axi else Chip(config), name)
   if str(output) == "-":
     typer.echo(text, nl=False)
     return
   output.write_text(text)
-  say(f"{output}: module tinytpu, preset {config.name}, {len(text.splitlines())} lines")
+  say(f"{output}: module {name}, preset {config.name}, {len(text.splitlines())} lines")
 
 
 @app.command()

@@ -29,7 +29,7 @@ class Delay(wiring.Component):
     m = Module()
     m.submodules.ring = ring = Memory(shape=self.width, depth=self.cycles, init=[])
     write, read = ring.write_port(), ring.read_port()
-    here = Signal(range(self.cycles))
+    here = Signal(range(self.cycles), reset_less=True)  # runs on in reset: a reset of as many cycles empties the ring
     ahead = name(m, Mux(here == self.cycles - 1, 0, here + 1)[:len(here)], "ahead")
     m.d.sync += here.eq(ahead)
     m.d.comb += [write.addr.eq(here), write.data.eq(self.i), write.en.eq(1), read.addr.eq(ahead), read.en.eq(1), self.o.eq(read.data)]
