@@ -10,7 +10,7 @@ from tinytpu.isa import encoding as enc
 from tinytpu.isa.faults import Fault, FaultRecord
 from tinytpu.isa.instruction import Label, Raw, encode, ins
 from tinytpu.isa.table import BY_CODE, OPS
-from tinytpu.isa.timing import latency, refill
+from tinytpu.isa.timing import DMA_WORDS, latency, refill
 
 VMEM, HBM = CONFIG.vmem_bytes, CONFIG.hbm_bytes
 NOP, HALT = [ins("nop")], [ins("halt")]
@@ -178,6 +178,10 @@ TRANSFER = {"c": 32, "c2": 33, "a": 34, "r": 35, "d": 36, "x": 37}
     ([VMEM, 0, HBM, 0, 64, 1], Fault.DMA_BOUNDS, HBM),
     ([0, 0, DATA, 0xFFFFFFFC, 64, 0xFFFFFFFF], Fault.DMA_BOUNDS, DATA),
     ([0, 0, DATA, 0x80000000, 4, 3], Fault.DMA_BOUNDS, DATA),
+    ([0, 0, DATA, 0, 4, 0xFFFFFFFF], Fault.DMA_SIZE, DATA),
+    ([0, 0, DATA, 0, 4, DMA_WORDS + 1], Fault.DMA_SIZE, DATA),
+    ([0, 0, DATA, 0, VMEM, 4 * DMA_WORDS // VMEM + 1], Fault.DMA_SIZE, DATA),
+    ([VMEM, 0, DATA, 0, 4, 0xFFFFFFFF], Fault.DMA_BOUNDS, VMEM),
     ([VMEM - 64, 0, HBM - 64, 0, 64, 1], Fault.NONE, 0),
     ([VMEM, 0, HBM, 4, 0, 5], Fault.NONE, 0),
     ([VMEM, 0, HBM, 4, 64, 0], Fault.NONE, 0),
@@ -192,6 +196,18 @@ def test_transfers(iss, name, args, cause, info):
   if cause:
     assert result.cycles == 3 and result.counters["dma_lines"] == 0
     assert (iss.state("vmem") == before[0]).all() and (iss.engine.hbm[HBM - 64 :] == before[1]).all()
+
+
+@pytest.mark.parametrize("name", ["dmai", "dmao"])
+def test_largest_transfer(iss, name):
+  """Planes of rows onto each other: as many words as may be, in as many cycles."""
+  rows = {"c": 32, "c2": 33, "zv": 0, "a": 34, "r": 35, "zh": 0, "d": 36, "x": 37, "z": 38}
+  args = [0, 0, DATA, 0, 4, 1 << 12, DMA_WORDS >> 12]
+  result = iss.warm([[ins(name, **rows)], HALT], args)
+  assert result.fault is None and result.counters["dma_lines"] == DMA_WORDS
+  assert DMA_WORDS < result.cycles < DMA_WORDS + 100
+  args[-1] += 1
+  assert record(iss, [[ins(name, **rows)], HALT], args) == FaultRecord(Fault.DMA_SIZE, 0, 2, DATA)
 
 
 def test_watchdog(iss):

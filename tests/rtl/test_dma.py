@@ -16,7 +16,7 @@ from tests.rtl.memory_reference import MODULUS, Stimulus
 from tinytpu.config import Config, preset
 from tinytpu.isa.faults import Fault
 from tinytpu.isa.table import OPS
-from tinytpu.isa.timing import DMA_QUEUE
+from tinytpu.isa.timing import DMA_QUEUE, DMA_WORDS
 from tinytpu.rtl.delay import Delay
 from tinytpu.rtl.dma import DmaEngine
 from tinytpu.rtl.interfaces import memory_issue, vmem_dma_port
@@ -53,6 +53,8 @@ class Transfer:
                                        (self.vmem, self.vmem_pitch, self.vmem_plane, config.vmem_bytes)):
         if base + (self.planes - 1) * plane + (self.rows - 1) * pitch + self.nbytes > size:
           return Fault.DMA_BOUNDS, base
+      if self.planes * self.rows * self.nbytes // 4 > DMA_WORDS:
+        return Fault.DMA_SIZE, self.hbm
     return None
 
   def beats(self, config: Config) -> Iterator[tuple[int, int, list[int]]]:
@@ -180,6 +182,23 @@ def test_bounds_do_not_wrap(engine: tuple[UnitSim, bool], transfer: Transfer, in
   bench = Bench(engine[1], np.random.default_rng(0), 20)
   bench.put(0, transfer)
   bench.run(engine[0])
+
+
+@pytest.mark.parametrize(("nbytes", "rows", "planes"), [
+  (4, MODULUS - 1, 1), (4, 1, MODULUS - 1), (4, DMA_WORDS, 1), (4, DMA_WORDS + 1, 1), (64, DMA_WORDS >> 8, 16), (64, DMA_WORDS >> 8, 17),
+  (CONFIG.vmem_bytes, 4 * DMA_WORDS // CONFIG.vmem_bytes, 1), (CONFIG.vmem_bytes, 4 * DMA_WORDS // CONFIG.vmem_bytes + 1, 1),
+  (4, 1 << 16, 1 << 16), (4, 1 << 25, 1 << 25), (8, 1 << 31, 1 << 31), (0, MODULUS - 1, MODULUS - 1)])
+def test_most_words(engine: tuple[UnitSim, bool], nbytes: int, rows: int, planes: int) -> None:
+  """A limit on planes * rows * words, however large the factors. What is accepted is not awaited."""
+  sim, inbound = engine
+  transfer = Transfer(128, 0, 0, 0, nbytes, rows, planes)
+  sim.reset()
+  inputs = transfer.ports(OPS["dmai" if inbound else "dmao"].code) | {"start": np.array([1, 0])}
+  out = sim.run({f"issue__{name}": value for name, value in inputs.items()})
+  sim.reset()
+  sim.run({"issue__start": 0}, CONFIG.hbm_latency + 1)  # what is on its way
+  assert bool(out["fault__valid"][1]) == (nbytes * rows * planes // 4 > DMA_WORDS)
+  assert transfer.fault(CONFIG) == ((out["fault__cause"][1], out["fault__info"][1]) if out["fault__valid"][1] else None)
 
 
 def test_first_misaligned_operand_is_recorded(engine: tuple[UnitSim, bool]) -> None:

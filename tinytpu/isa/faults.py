@@ -20,6 +20,7 @@ class Fault(IntEnum):
   WATCHDOG = 9         # cycle limit of the launch reached
   DMA_ALIGN = 10       # DMA address, pitch or length not a multiple of four bytes
   DMA_BOUNDS = 11      # DMA row outside VMEM or HBM
+  DMA_SIZE = 12        # DMA transfer of more than DMA_WORDS words
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ SCALAR, SMUL, SDIV, LOAD, HBM_ISSUE = (CLASSES[_name].latency(Config()) for _nam
 """Latencies that are the same for every Config."""
 DMA_QUEUE = 4
 """DMA transfers of one direction that may be unfinished at once."""
+DMA_WORDS = 1 << 24
+"""Words that a DMA transfer moves at most, so that every launch ends soon after its last group."""
 
 REDUCTIONS = ("XRED", "XREDT", "XFRED", "XFREDT")
 """Latency classes of reductions."""

@@ -6,6 +6,7 @@ import numpy as np
 from ..isa.encoding import MemType
 from ..isa.faults import Fault
 from ..isa.semantics import b2f, f2b, f2h, h2f
+from ..isa.timing import DMA_WORDS
 from .jit import jit
 from .layout import Unit
 
@@ -14,7 +15,7 @@ W, U8, I8, U16, I16, F16, BF16 = (int(m) for m in MemType)
 SIZE_SHIFT = np.array([m.bytes.bit_length() - 1 for m in MemType], np.int64)
 MEM, MEM2 = 1, 2
 VMEM_BOUNDS, VMEM_ALIGN, HBM_BOUNDS, HBM_ALIGN = (int(f) for f in (Fault.VMEM_BOUNDS, Fault.VMEM_ALIGN, Fault.HBM_BOUNDS, Fault.HBM_ALIGN))
-DMA_ALIGN, DMA_BOUNDS = int(Fault.DMA_ALIGN), int(Fault.DMA_BOUNDS)
+DMA_ALIGN, DMA_BOUNDS, DMA_SIZE = int(Fault.DMA_ALIGN), int(Fault.DMA_BOUNDS), int(Fault.DMA_SIZE)
 DMAI = int(Unit.DMAI)
 WORD = 0xFFFFFFFF
 
@@ -204,6 +205,8 @@ def transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, p
     reach = np.float64(rows - 1) * np.float64(pitch) + np.float64(planes - 1) * np.float64(plane)
     if reach > 1e15 or base + (rows - 1) * pitch + (planes - 1) * plane + nbytes > size:
       return 0, DMA_BOUNDS, base
+  if np.float64(planes) * np.float64(rows) * np.float64(nbytes >> 2) > DMA_WORDS:  # inexact only far beyond it
+    return 0, DMA_SIZE, hbase
   lines = 0
   for p in range(planes):
     vrow, hrow = vbase + p * vplane, hbase + p * hplane

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import Config
 from ..isa.faults import Fault
-from ..isa.timing import DMA_QUEUE
+from ..isa.timing import DMA_QUEUE, DMA_WORDS
 from .delay import Delay
 from .float_common import name
 from .interfaces import hbm_port, memory_fault, memory_issue, vmem_dma_port
@@ -100,14 +100,21 @@ class DmaEngine(wiring.Component):
       reach = name(m, steps * held[pitch] + jumps * held[plane], f"{base}_reach")
       beyond = (reach[33:] != 0) | ((reach[:33] + held[base] + held["nbytes"]) > size)
       outside.append(name(m, ~empty & beyond, f"{base}_outside"))
+    # Words of all rows; a factor alone beyond the limit is too many.
+    factors = (held["planes"], held["x"], held["nbytes"][2:])
+    bits = DMA_WORDS.bit_length()
+    lines = name(m, factors[0][:bits] * factors[1][:bits], "all_rows")
+    total = name(m, lines[:bits] * factors[2][:bits], "all_words")
+    too_many = name(m, ~empty & (Cat(*(factor[bits:] for factor in factors), lines[bits:]).any() | (total > DMA_WORDS)), "too_many")
     odd = [held[field][:2] != 0 for field in names]
-    info: Value = Mux(outside[0], held["base"], held["vbase"])
+    info: Value = Mux(outside[1] & ~outside[0], held["vbase"], held["base"])
     for field, bad in reversed(list(zip(names, odd, strict=True))):
       info = Mux(bad, held[field], info)
     misaligned = name(m, Cat(*odd) != 0, "misaligned")
     m.d.comb += [
-      self.fault.valid.eq(self._checking & (misaligned | outside[0] | outside[1])),
-      self.fault.cause.eq(Mux(misaligned, Fault.DMA_ALIGN, Fault.DMA_BOUNDS)), self.fault.info.eq(info)]
+      self.fault.valid.eq(self._checking & (misaligned | outside[0] | outside[1] | too_many)),
+      self.fault.cause.eq(Mux(misaligned, Fault.DMA_ALIGN, Mux(outside[0] | outside[1], Fault.DMA_BOUNDS, Fault.DMA_SIZE))),
+      self.fault.info.eq(info)]
 
     checked = Signal(self.transfer)
     m.d.comb += [
