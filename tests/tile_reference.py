@@ -27,6 +27,7 @@ PAIRS = {  # of uint32 arrays
   "max": lambda x, y: np.maximum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
   "min": lambda x, y: np.minimum(x.view(np.int32), y.view(np.int32)).view(np.uint32),
   "fsum": lambda x, y: words(floats(x) + floats(y)), "fprod": lambda x, y: words(floats(x) * floats(y)),
+  "maxu": np.maximum, "minu": np.minimum,
   "fmax": lambda x, y: larger(x, y, 1), "fmin": lambda x, y: larger(x, y, -1),
 }
 PLACES = {  # numpy: the first of equals, NaN first of all

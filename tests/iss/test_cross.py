@@ -21,7 +21,8 @@ MOVES = {
   "xrot": lambda k: TILE[(E + k) % W],
 }
 STEPS = {f"mm{form}{held}{zero}" for form in "fihb" for held in ("", "w") for zero in ("", "z")}
-REDUCTIONS = {f"x{kind}{along}" for kind in ("sum", "prod", "max", "min", "fsum", "fprod", "fmax", "fmin", "amax", "amin", "famax", "famin")
+REDUCTIONS = {f"x{kind}{along}" for kind in ("sum", "prod", "max", "min", "fsum", "fprod", "fmax", "fmin", "amax", "amin", "famax", "famin",
+                                       "maxu", "minu")
               for along in "rct"}
 OTHERS = {"xtrb", "xtrh", "ppopr", "ppopz", "pclr", "pclra", "xtr",
           "xperm", "xtos", "xany", "xall", "mmld", "ppop", "ppush", *STEPS, *REDUCTIONS}
@@ -111,10 +112,12 @@ def _place(row: np.ndarray, larger: bool) -> int:
 def _reduce(kind: str, row: np.ndarray) -> int:
   """Reduction of a row of words."""
   integers, values = row.view(np.int32).astype(object), row.view(np.float32)
-  if "a" in kind.replace("max", ""):
+  if "a" in kind.replace("max", "") and not kind.endswith("u"):
     return _place(values if kind[0] == "f" else row.view(np.int32), kind.endswith("max"))
   if kind in ("max", "min"):
     return int({"max": max, "min": min}[kind](integers)) & 0xFFFFFFFF
+  if kind in ("maxu", "minu"):
+    return int(row.max() if kind == "maxu" else row.min())
   if kind in ("sum", "prod"):
     return int(integers.sum() if kind == "sum" else integers.prod()) & 0xFFFFFFFF
   if kind in ("fsum", "fprod"):

@@ -235,6 +235,9 @@ for _n, _t, _d in (
     ("xfmax", "XRED", "vfmax of "), ("xfmin", "XRED", "vfmin of ")):
   for _dim, (_what, _where) in _WHOLE.items():
     _op(_n + _dim, next(_FREE), "X", "vd va", _t + ("T" if _dim == "t" else ""), _d + _TREE.format(what=_what, where=_where))
+for _n, _d, _codes in (("xmaxu", "largest", (0x16, 0x17, 0x66)), ("xminu", "smallest", (0x67, 0x6F, 0x7E))):
+  for (_dim, (_what, _where)), _c in zip(_WHOLE.items(), _codes, strict=True):
+    _op(_n + _dim, _c, "X", "vd va", "XREDT" if _dim == "t" else "XRED", f"{_d}, unsigned, of " + _TREE.format(what=_what, where=_where))
 _PLACE = {"r": "lane number", "c": "sublane number", "t": "element index"}
 for _n, _d in (("xamax", "largest, signed,"), ("xamin", "smallest, signed,"), ("xfamax", "largest float32 (a NaN before all)"),
                ("xfamin", "smallest float32 (a NaN before all)")):

@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..isa.semantics import add, as_f, fadd, flt, fmax, fmin, fmul, lt, max_, min_, mul
+from ..isa.semantics import add, as_f, fadd, flt, fmax, fmin, fmul, lt, max_, maxu, min_, minu, mul
 from .jit import jit
 from .layout import REDUCTION_NAMES, WIDE_A, X_ROW
 
 u32 = np.uint32
 VALUE, PLACE = WIDE_A, WIDE_A + 1   # scratch rows: the tree's values, and where they come from
-XSUM, XPROD, XMAX, XMIN, XFSUM, XFPROD, XFMAX, XFMIN, XAMAX, XAMIN, XFAMAX, XFAMIN = range(len(REDUCTION_NAMES))
-if REDUCTION_NAMES != ("xsum", "xprod", "xmax", "xmin", "xfsum", "xfprod", "xfmax", "xfmin", "xamax", "xamin", "xfamax", "xfamin"):
+XSUM, XPROD, XMAX, XMIN, XFSUM, XFPROD, XFMAX, XFMIN, XMAXU, XMINU, XAMAX, XAMIN, XFAMAX, XFAMIN = range(len(REDUCTION_NAMES))
+if REDUCTION_NAMES != ("xsum", "xprod", "xmax", "xmin", "xfsum", "xfprod", "xfmax", "xfmin", "xmaxu", "xminu", "xamax", "xamin",
+                       "xfamax", "xfamin"):
   raise TypeError(f"the simulator knows other reductions than the table's {REDUCTION_NAMES}: extend iss.reduce")
 
 
@@ -25,6 +26,10 @@ def combine(kind, x, y):
     return max_(x, y)
   if kind == XMIN:
     return min_(x, y)
+  if kind == XMAXU:
+    return maxu(x, y)
+  if kind == XMINU:
+    return minu(x, y)
   if kind == XFSUM:
     return fadd(x, y)
   if kind == XFPROD:

@@ -37,10 +37,12 @@ class ReduceOp(enum.Enum, shape=4):
   FPROD = 5
   FMAX = 6
   FMIN = 7
-  AMAX = 8
-  AMIN = 9
-  FAMAX = 10
-  FAMIN = 11
+  MAXU = 8
+  MINU = 9
+  AMAX = 10
+  AMIN = 11
+  FAMAX = 12
+  FAMIN = 13
 
 
 def turns(config: Config, level: int) -> int:
@@ -78,13 +80,16 @@ class ReduceNode(wiring.Component):
     m.submodules.multiplier = multiplier = DomainRenamer("reduce")(FMul32())
     m.d.comb += [adder.a.eq(a), adder.b.eq(b), multiplier.a.eq(a), multiplier.b.eq(b)]
     order = compare(m, a, b)
-    less, more = name(m, a.as_signed() < b.as_signed(), "less"), name(m, a.as_signed() > b.as_signed(), "more")
+    # Of unsigned numbers the highest bit is turned over, which leaves their order to the signed comparison.
+    turn = (self.op == ReduceOp.MAXU) | (self.op == ReduceOp.MINU)
+    key_a, key_b = (name(m, Cat(x[:31], x[31] ^ turn), f"key_{label}").as_signed() for x, label in ((a, "a"), (b, "b")))
+    less, more = name(m, key_a < key_b, "less"), name(m, key_a > key_b, "more")
     a_nan, b_nan = name(m, is_nan(a), "a_nan"), name(m, is_nan(b), "b_nan")
     second = Signal()  # b wins
     with m.Switch(self.op):
-      for op, wins in ((ReduceOp.MAX, less), (ReduceOp.AMAX, less), (ReduceOp.MIN, more), (ReduceOp.AMIN, more),
-                       (ReduceOp.FAMAX, ~a_nan & (b_nan | order.lt))):
-        with m.Case(op):
+      for op, wins in (((ReduceOp.MAX, ReduceOp.MAXU, ReduceOp.AMAX), less), ((ReduceOp.MIN, ReduceOp.MINU, ReduceOp.AMIN), more),
+                       ((ReduceOp.FAMAX,), ~a_nan & (b_nan | order.lt))):
+        with m.Case(*op):
           m.d.comb += second.eq(wins)
       with m.Default():  # FAMIN
         m.d.comb += second.eq(~a_nan & (b_nan | ~order.le))
