@@ -14,7 +14,7 @@ from .common import Preset, app, machine_of, progress, say
 def verilog(
     output: Annotated[Path, typer.Option("--output", "-o", help="file to write; - writes to standard output")] = Path("tinytpu.v"),
     axi: Annotated[bool, typer.Option("--axi", help="with AXI4-Lite registers and AXI4 memory, as module tinytpu_axi")] = False,
-    axi_bits: Annotated[int | None, typer.Option("--axi-bits", help="with --axi: bits of the memory bus; if not given a line's, at most 512")
+    axi_bits: Annotated[int | None, typer.Option("--axi-bits", help="with --axi: bits of the memory bus; if not given a line's, or 512")
                         ] = None,
     preset: Preset = "4x4") -> None:
   """Write the chip as Verilog: module tinytpu, or with standard buses tinytpu_axi (docs/rtl/axi.md)."""

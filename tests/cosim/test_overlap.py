@@ -1,0 +1,109 @@
+"""Engines at work in the same cycles: every pair of them, on the simulator and on the hardware.
+
+Each engine gets work for `BUSY` cycles, alone and merged with another's. Counters say that merged both do as much as alone, so what
+the merged program takes less than the sum of both is time in which both are at work.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from tests.cosim.conftest import CONFIG
+from tinytpu.config import Config
+from tinytpu.isa import timing
+from tinytpu.isa.instruction import Instr, ins, pack
+from tinytpu.machine import Engine, RunResult
+
+BUSY = 240
+"""Cycles that each engine is kept busy."""
+SAVED, SAVED_OF_A_SLOT = 200, 120
+"""Cycles that a merged program must take less than the two programs one after the other; of engines that share a slot, and so the cycles
+in which operations issue, in the second case."""
+DATA, TO, LINE = 1 << 16, 1 << 18, CONFIG.line_bytes
+DMA_LINES = 40
+# s32, s33: device memory read and written; s34: words of a line; s35, s36: VMEM addresses of DMA; s37: bytes; s38: rows; s39: VMEM read.
+ARGS = [DATA, TO, CONFIG.width, 0, CONFIG.vmem_bytes // 4, DMA_LINES * LINE, 1, CONFIG.vmem_bytes // 2]
+
+
+@dataclass(frozen=True)
+class Work:
+  """An operation, given to its engine every `cycles` cycles; what it counts of `counter` for each of them."""
+  op: Instr
+  cycles: int
+  counter: str
+  events: int = 1
+
+  def ops(self, registers: range) -> list[tuple[int, Instr]]:
+    """When each should issue, with results in turn in `registers` (a step's are buckets; of a
+    transfer, d is its length)."""
+    if self.counter == "mxu_steps":
+      registers = range(Config.PSUMS)
+    turns = range(BUSY // self.cycles)
+    ops = [self.op if self.counter == "dma_lines" else replace(self.op, d=registers[k % len(registers)]) for k in turns]
+    return [(k * self.cycles, op) for k, op in enumerate(ops)]
+
+
+WORK = {
+  "vector ALU": Work(ins("vadd", a=60, imm=1), 1, "slot_V"),
+  "divider": Work(ins("vfdiv", a=60, imm=3), timing.interval(CONFIG, "DIV"), "div_ops"),
+  "transcendental": Work(ins("vfexp2", a=60), timing.interval(CONFIG, "TRANS"), "slot_V"),
+  "cross-lane": Work(ins("xrot", a=60, imm=1), 1, "slot_X"),
+  "reductions": Work(ins("xsumt", a=60), timing.interval(CONFIG, "XREDT"), "slot_X"),
+  "matrix": Work(ins("mmf", a=60, b=61), timing.interval(CONFIG, "MM"), "mxu_steps"),
+  "VMEM": Work(ins("vld", a=39), 1, "vmem_cycles"),
+  "direct HBM": Work(ins("hld2", a=32, r=34, c2=38), CONFIG.sublanes, "hbm_lines", CONFIG.sublanes),
+  "DMA in": Work(ins("dmai", c=35, a=32, d=37, x=38), DMA_LINES, "dma_lines", DMA_LINES),
+  "DMA out": Work(ins("dmao", c=36, a=33, d=37, x=38), DMA_LINES, "dma_lines", DMA_LINES),
+}
+
+
+def program(*works: Work) -> np.ndarray:
+  """All operations in the order of their times, those of a cycle together if they are of different slots."""
+  share = 60 // len(works)
+  timed = [entry for i, work in enumerate(works) for entry in work.ops(range(i * share, (i + 1) * share))]
+  timed.sort(key=lambda entry: entry[0])
+  groups: list[list[Instr]] = []
+  last = -1
+  for time, op in timed:
+    if time == last and op.op.slot not in (other.op.slot for other in groups[-1]):
+      groups[-1].append(op)
+    else:
+      groups.append([op])
+    last = time
+  return pack([*groups, [ins("halt")]])
+
+
+def run(engine: Engine, *works: Work) -> RunResult:
+  """The program's second launch: all of it is in the instruction buffer."""
+  words = program(*works)
+  engine.hbm[:DATA] = 0
+  engine.hbm[:words.nbytes] = words.view(np.uint8)
+  engine.launch(0, ARGS, invalidate=True)
+  result = engine.launch(0, ARGS)
+  assert result.fault is None and result.counters["refills"] == 0
+  return result
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["iss", "rtl"])
+@pytest.mark.parametrize("pair", list(combinations(WORK, 2)), ids=" + ".join)
+def test_pair(engines, kind, pair):
+  works = [WORK[name] for name in pair]
+  alone, both = [run(engines[kind], work) for work in works], run(engines[kind], *works)
+  for work, result in zip(works, alone, strict=True):
+    times = BUSY // work.cycles
+    assert result.counters[work.counter] == times * work.events
+    assert result.cycles >= times * work.cycles > BUSY - timing.interval(CONFIG, "DIV")
+  for name in {work.counter for work in works}:
+    assert both.counters[name] == sum(result.counters[name] for result in alone)
+  saved = SAVED_OF_A_SLOT if len({work.op.op.slot for work in works}) == 1 else SAVED
+  assert both.cycles <= sum(result.cycles for result in alone) - saved
+
+
+def test_all_at_once(engines):
+  """Ten engines get their work in less than a quarter of the time that they take one after the other, however they share slots."""
+  results = [run(engine, *WORK.values()) for engine in engines]
+  assert results[0] == results[1]
+  assert 4 * results[0].cycles < sum(run(engines[0], work).cycles for work in WORK.values())
