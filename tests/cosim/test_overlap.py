@@ -60,7 +60,7 @@ WORK = {
 }
 
 
-def program(*works: Work) -> np.ndarray:
+def program(*works: Work) -> list[list[Instr]]:
   """All operations in the order of their times, those of a cycle together if they are of different slots."""
   share = 60 // len(works)
   timed = [entry for i, work in enumerate(works) for entry in work.ops(range(i * share, (i + 1) * share))]
@@ -73,18 +73,22 @@ def program(*works: Work) -> np.ndarray:
     else:
       groups.append([op])
     last = time
-  return pack([*groups, [ins("halt")]])
+  return [*groups, [ins("halt")]]
 
 
-def run(engine: Engine, *works: Work) -> RunResult:
+def launch(engine: Engine, groups: list[list[Instr]]) -> RunResult:
   """The program's second launch: all of it is in the instruction buffer."""
-  words = program(*works)
+  words = pack(groups)
   engine.hbm[:DATA] = 0
   engine.hbm[:words.nbytes] = words.view(np.uint8)
   engine.launch(0, ARGS, invalidate=True)
   result = engine.launch(0, ARGS)
   assert result.fault is None and result.counters["refills"] == 0
   return result
+
+
+def run(engine: Engine, *works: Work) -> RunResult:
+  return launch(engine, program(*works))
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["iss", "rtl"])
@@ -107,3 +111,29 @@ def test_all_at_once(engines):
   results = [run(engine, *WORK.values()) for engine in engines]
   assert results[0] == results[1]
   assert 4 * results[0].cycles < sum(run(engines[0], work).cycles for work in WORK.values())
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["iss", "rtl"])
+def test_handing_over_costs_no_cycle(engines, kind):
+  """A result handed through nine engines takes the sum of their latencies: each takes it in the cycle after the one before gives it."""
+  chain = [(ins("hld", d=1, a=32), timing.HBM_ISSUE + 1 + CONFIG.hbm_latency), (ins("vfexp2", d=2, a=1), "TRANS"),
+           (ins("xfsumt", d=3, a=2), "XFREDT"), (ins("vfdiv", d=4, a=3, imm=0x40400000), "DIV"), (ins("xtr", d=5, a=4), "XLU"),
+           (ins("mmfz", d=1, a=5, b=5), "MM"), (ins("ppop", d=6, a=1), "PPOP"), (ins("vfadd", d=7, a=6, imm=0x3F800000), "FLOAT"),
+           (ins("vst", d=7, a=39), 1), (ins("vld", d=8, a=39), timing.LOAD + 1), (ins("xtos", d=1, a=8, imm=0), "X2S"),
+           (ins("sadd", d=2, a=1, imm=1), timing.SCALAR)]
+  latencies = [timing.latency(CONFIG, cycles) if isinstance(cycles, str) else cycles for _, cycles in chain]
+  result = launch(engines[kind], [*([op] for op, _ in chain), [ins("sadd", d=3, a=2, imm=0), ins("halt")]])
+  assert result.cycles == 1 + sum(latencies) + timing.SCALAR
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["iss", "rtl"])
+@pytest.mark.parametrize(("step", "name"), [("mmf", "MM"), ("mmi", "MM"), ("mmh", "MM16")])
+def test_sums_stay_in_the_matrix_unit(engines, kind, step, name):
+  """Dependent steps follow each other in an interval, not in a latency: the sum in the bucket never leaves the array."""
+  n = 20
+  steps = [[ins(step, d=1, a=60, b=61)] for _ in range(n)]
+  result = launch(engines[kind], [*steps, [ins("ppop", d=2, a=1)], [ins("vmov", d=3, b=2, bkind=0)], [ins("halt")]])
+  interval, latency = timing.interval(CONFIG, name), timing.latency(CONFIG, name)
+  assert interval < latency
+  issued = 1 + (n - 1) * interval + latency + timing.latency(CONFIG, "PPOP")
+  assert result.cycles == issued + timing.latency(CONFIG, "ALU")

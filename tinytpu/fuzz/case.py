@@ -51,7 +51,8 @@ class Layout:
     self.rows, self.counts = (one, two, three), (one, two, three, negative)
     self.bad_bases = tuple(range(negative + 1, negative + 4))
     self.bad_dma: tuple[dict[str, Any], ...] = tuple({field: r} for r in self.bad_bases for field in ("c", "c2", "a", "r", "zh", "d"))
-    self.bad_bases += (self.small[0],)
+    self.bad_dma += tuple({"x": r, "r": 0, "c2": 0, "z": 0} for r in self.bad_bases) * 4  # rows without end, onto each other
+    self.bad_bases += (self.small[0],) * 3
 
   def registers(self, kind: str, role: str, phase: int) -> list[int]:
     """Argument registers that hold the bases of the areas of `kind` ("vmem" or "hbm") which serve `role` in `phase`."""
