@@ -4,14 +4,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinytpu.config import Config, preset
+from tinytpu.config import PRESETS, Config, preset
 from tinytpu.rtl.axi_lite import BusError
-from tinytpu.rtl.axi_memory import AxiMemory
+from tinytpu.rtl.axi_memory import AxiMemory, check_data_bits
 from tinytpu.rtl.chip import HBM_PORTS
-from tinytpu.rtl.verilate import UnitSim, lint
+from tinytpu.rtl.verilate import UnitSim, lint, to_verilog
 
 LATENCY, LINES, BASE = 5, 8, 0xFFFF_0000
-WIDE = Config(name="8x8", sublanes=8, lanes=8, hbm_latency=LATENCY, hbm_bytes=LINES * 256)
+WIDE = Config(name="8x8", sublanes=8, lanes=8, vector_lanes=64, vmem_bytes=1 << 15, hbm_latency=LATENCY, hbm_bytes=LINES * 256)
 NARROW = preset("4x4", hbm_latency=LATENCY, hbm_bytes=LINES * 64)
 
 
@@ -169,6 +169,15 @@ def test_errors_stay_until_cleared():
   assert out["error"][0] == BusError.READ | BusError.WRITE
   bench.cycle({}, clear=BusError.READ)
   assert bench.cycle({}, clear=0)["error"][0] == BusError.WRITE
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets(name):
+  """Of every preset there is Verilog, with a bus of the default width and bursts that take a line."""
+  config = PRESETS[name]
+  bits = check_data_bits(config, None)
+  text = to_verilog(AxiMemory(config, bits), "AxiMemory")
+  assert f"[{bits - 1}:0] axi__wdata;" in text and f"axi__arlen = 8'h{8 * config.line_bytes // bits - 1:02x};" in text
 
 
 def test_lint():

@@ -97,11 +97,7 @@ def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], Non
 
   Args:
     progress: called with a line of text before and after anything slow (compilation that is not in the cache yet).
-<<<<<<< HEAD
-    waveform: VCD file to write, not of the simulator alone.
-=======
-    waveform: file to write, of the RTL only: .vcd or .fst.
->>>>>>> 9d58d67 (Waveforms as FST; engines at work in the same cycles, pair by pair; float bits measured)
+    waveform: file to write (.vcd or .fst), not of the simulator alone.
 
   Raises:
     ValueError: unknown kind (the message lists those that exist), or a waveform of the simulator.

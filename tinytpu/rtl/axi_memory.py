@@ -9,7 +9,7 @@ from ..config import Config, ConfigError
 from .axi_lite import BusError
 from .chip import HBM_PORTS
 from .float_common import name
-from .interfaces import hbm_port, tile_bits
+from .interfaces import hbm_port, line_bits
 from .memory import BlankMemory
 
 __all__ = ["AxiMemory", "axi4", "check_data_bits"]
@@ -28,7 +28,7 @@ def check_data_bits(config: Config, data_bits: int | None) -> int:
   Raises:
     ConfigError: not 32, 64, ..., 1024, or wider than a line.
   """
-  line = tile_bits(config)
+  line = line_bits(config)
   bits = min(line, 512) if data_bits is None else data_bits
   if bits not in (32, 64, 128, 256, 512, 1024) or bits > line:
     raise ConfigError(f"an AXI bus of {bits} bits cannot be: preset {config.name} takes powers of two from 32 to {min(line, 1024)}")
@@ -93,7 +93,7 @@ class AxiMemory(wiring.Component):
 
   def __init__(self, config: Config, data_bits: int) -> None:
     self.config, self.data_bits = config, check_data_bits(config, data_bits)
-    self.beats = tile_bits(config) // data_bits
+    self.beats = line_bits(config) // data_bits
     super().__init__({**{port: In(hbm_port(config)) for port in HBM_PORTS}, "base": In(64), "axi": Out(axi4(data_bits)),
                       "tick": Out(1), "writing": Out(1), "error": Out(2), "clear": In(2)})
 
@@ -133,7 +133,7 @@ class AxiMemory(wiring.Component):
 
   def _reads(self, m: Module, free: Signal, now: Value, address: Value, outside: Value) -> tuple[Value, Value]:
     """Channels AR and R: in this cycle a line has come; the answers due to the core are there."""
-    axi, latency, bits = self.axi, self.config.hbm_latency, tile_bits(self.config)
+    axi, latency, bits = self.axi, self.config.hbm_latency, line_bits(self.config)
     m.d.comb += free.eq(~axi.arvalid | axi.arready)
     with m.If(free):
       m.d.sync += axi.arvalid.eq(now)
@@ -176,7 +176,7 @@ class AxiMemory(wiring.Component):
 
   def _writes(self, m: Module, free: Signal, now: Value, address: Value, outbound: Value) -> None:
     """Channels AW and W: one line at a time, in registers."""
-    axi, bits = self.axi, tile_bits(self.config)
+    axi, bits = self.axi, line_bits(self.config)
     data, strobes = Signal(bits, reset_less=True), Signal(bits // 8, reset_less=True)
     beat = Signal(range(self.beats))
     m.d.comb += [
