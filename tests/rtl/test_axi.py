@@ -15,7 +15,7 @@ from tinytpu.isa.faults import Fault
 from tinytpu.isa.instruction import Label, ins, pack
 from tinytpu.isa.table import OPS
 from tinytpu.machine import Engine, open_engine
-from tinytpu.machine.rtl import NO_INLINE, RtlEngine
+from tinytpu.machine.rtl import RtlEngine
 from tinytpu.rtl.axi import AxiChip
 from tinytpu.rtl.axi_lite import AxiCsr, BusError, Response
 from tinytpu.rtl.axi_memory import check_data_bits
@@ -65,7 +65,7 @@ class AxiEngine(RtlEngine):
 
 @pytest.fixture(scope="module")
 def verilog() -> str:
-  return to_verilog(AxiChip(CONFIG, DATA_BITS), "tinytpu_axi", no_inline=NO_INLINE)
+  return to_verilog(AxiChip(CONFIG, DATA_BITS), "tinytpu_axi")
 
 
 @pytest.fixture(scope="module")
