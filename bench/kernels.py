@@ -17,6 +17,7 @@ from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
 from tinytpu.backend import optimize
+from tinytpu.backend.across import Across
 from tinytpu.backend.lanes import FOLD, Lanes
 from tinytpu.backend.renderer import TinyTPUCompiler, TinyTPURenderer
 
@@ -32,10 +33,12 @@ def lane_use(lanes: Lanes, uops: list[UOp]) -> tuple[int, float]:
 
   Returns:
     elements stored to HBM, and active lanes / lanes issued of the waves that store them. A lane is at work if it has a work item whose
-    gate, where it can be told before the kernel runs (an axis was padded), lets the store happen.
+    gate, where it can be told before the kernel runs (an axis was padded), lets the store happen; in a reduction across lanes all that
+    take part are at work, though one stores.
   """
+  across = {u.src[1].arg for u in uops if isinstance(u.arg, Across)}
   outer = [u for u in uops if u.op is Ops.SPECIAL and u.arg[0] == "g" or u.op is Ops.RANGE and len(u.src) > 0]
-  active, issued, gates, loops = 0.0, 0.0, list[UOp](), list[UOp]()
+  stored, active, issued, gates, loops = 0.0, 0.0, 0.0, list[UOp](), list[UOp]()
   for u in uops:
     if u.op is Ops.IF:
       gates.append(u.src[0])
@@ -48,16 +51,17 @@ def lane_use(lanes: Lanes, uops: list[UOp]) -> tuple[int, float]:
     elif u.op is Ops.STORE and u.src[0].src[0].addrspace is AddrSpace.GLOBAL:
       mine = [o for o in outer if o.op is Ops.SPECIAL or o in loops]
       times = math.prod(int(o.vmax) + 1 for o in mine)
-      share = _share(lanes, gates, mine, times)
       issued += times * lanes.waves * lanes.config.width
-      active += times * lanes.count * share
-  return round(active), active / issued if issued else 1.0
+      stored += times * lanes.count * _share(lanes, gates, mine, times, set())
+      active += times * lanes.count * _share(lanes, gates, mine, times, across)
+  return round(stored), active / issued if issued else 1.0
 
 
-def _share(lanes: Lanes, gates: list[UOp], outer: list[UOp], times: int) -> float:
-  """The share of work items whose gates hold."""
+def _share(lanes: Lanes, gates: list[UOp], outer: list[UOp], times: int, across: set[str]) -> float:
+  """The share of work items whose gates hold, or would hold for the first of those that differ in the ids `across` alone."""
   at = np.arange(times) if times <= SAMPLE else np.random.default_rng(times).integers(0, times, SAMPLE)
-  known: dict[UOp | str, np.ndarray] = {f"lidx{axis}": lanes.local(axis)[None, :lanes.count] for axis in range(len(lanes.sizes))}
+  known: dict[UOp | str, np.ndarray] = {f"lidx{axis}": lanes.local(axis)[None, :lanes.count] * (f"lidx{axis}" not in across)
+                                        for axis in range(len(lanes.sizes))}
   for o in outer:
     known[_name(o)], at = at[:, None] % (int(o.vmax) + 1), at // (int(o.vmax) + 1)
   values = [v for g in gates if (v := _value(g, known)) is not None]

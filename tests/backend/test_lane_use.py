@@ -32,3 +32,8 @@ def compiled(tensor: Tensor, opts: list[Opt] | None) -> tuple[int, float]:
 def test_lanes_of_an_addition(opts, stored, share):
   x = Tensor(np.arange(60, dtype=np.float32)).realize()
   assert compiled(x + 1, opts) == (stored, pytest.approx(share))
+
+
+def test_lanes_of_a_reduction_across_them():
+  x = Tensor(np.arange(64 * 64, dtype=np.int32).reshape(64, 64)).realize()
+  assert compiled(x.max(1), None) == (64, 1.0)
