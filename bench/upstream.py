@@ -75,9 +75,10 @@ class Outcome:
   compiling: list[tuple[float, float]]
 
 
-def fill(lanes: list[tuple[int, float]]) -> float:
-  """The mean share of lanes at work of the kernels with enough outputs; 0 if there is none."""
-  return statistics.fmean([share for outputs, share in lanes if outputs >= OUTPUTS] or [0.0])
+def fill(lanes: list[tuple[int, float]]) -> float | None:
+  """The mean share of lanes at work of the kernels with enough outputs; None if there is none."""
+  shares = [share for outputs, share in lanes if outputs >= OUTPUTS]
+  return statistics.fmean(shares) if shares else None
 
 
 def medians(compiling: list[tuple[float, float]]) -> tuple[float, float]:
@@ -147,13 +148,13 @@ def main() -> int:
     table.add_column(column, justify="left" if column == "file" else "right")
   rows, bad, outcomes = {}, False, list[Outcome]()
 
-  def add(name: str, counts: Sequence[object], o: Sequence[Outcome]) -> dict[str, float]:
-    lanes, compiling = [x for p in o for x in p.lanes], [x for p in o for x in p.compiling]
+  def add(name: str, counts: Sequence[object], o: Sequence[Outcome]) -> dict[str, float | None]:
+    lanes, compiling = fill([x for p in o for x in p.lanes]), [x for p in o for x in p.compiling]
     own, theirs = medians(compiling)
     seconds, cycles = sum(p.seconds for p in o), sum(p.cycles for p in o)
-    table.add_row(name, *map(str, counts), f"{seconds:.0f}", f"{cycles:,}", str(len(compiling)), f"{fill(lanes):.0%}", f"{own:.1f}",
-                  f"{theirs:.1f}")
-    return {"seconds": round(seconds), "cycles": cycles, "kernels": len(compiling), "lanes": round(fill(lanes), 3),
+    table.add_row(name, *map(str, counts), f"{seconds:.0f}", f"{cycles:,}", str(len(compiling)),
+                  "" if lanes is None else f"{lanes:.0%}", f"{own:.1f}", f"{theirs:.1f}")
+    return {"seconds": round(seconds), "cycles": cycles, "kernels": len(compiling), "lanes": lanes and round(lanes, 3),
             "own_ms": round(own, 2), "tinygrad_ms": round(theirs, 2)}
 
   for suite in (s for s in SUITES if s.name in names):
