@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tinygrad import codegen
-from tinygrad.dtype import DType, dtypes
+from tinygrad.dtype import DType
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from .builder import Val, imm
-from .select import MEMORY_TYPE, ROUND, RULES, SIGN, kind
+from .select import MEMORY_TYPE, ROUND, RULES, kind
 from .values import Values
 
 
@@ -22,7 +22,7 @@ class Across(NamedTuple):
 
 
 TREES: dict[tuple[Ops, str], str] = {
-  (Ops.ADD, "f"): "xfsum", (Ops.MUL, "f"): "xfprod", (Ops.MAX, "f"): "xfmax", (Ops.MAX, "i"): "xmax", (Ops.MAX, "u"): "xmax",
+  (Ops.ADD, "f"): "xfsum", (Ops.MUL, "f"): "xfprod", (Ops.MAX, "f"): "xfmax", (Ops.MAX, "i"): "xmax", (Ops.MAX, "u"): "xmaxu",
   **{(Ops.ADD, k): "xsum" for k in "iu"}, **{(Ops.MUL, k): "xprod" for k in "iu"},
   (Ops.ADD, "b"): "xmax", (Ops.MAX, "b"): "xmax", (Ops.MUL, "b"): "xmin"}
 """Reductions of the cross-lane unit, without their last letter, by operation and kind of the operand."""
@@ -89,7 +89,6 @@ def lower(values: Values, u: UOp) -> Val:
     below *= n
   if below & below - 1 or size & size - 1:
     raise values.fail(u, f"work items {below} apart, {size} of them: both must be powers of two")
-  biased = u.dtype == dtypes.uint32 and tree == "xmax"  # the unit compares signed words
   combine = RULES[u.arg.op, kind(u.dtype)].vector
   width = lanes.config.width
   steps = [below << i for i in range(size.bit_length() - 1)]  # distances between those to combine
@@ -102,9 +101,7 @@ def lower(values: Values, u: UOp) -> Val:
   for letter, part in _parts(lanes.config.lanes, width):
     if part <= inside:
       inside -= part
-      out = b.vector("vxor", out, imm(SIGN)) if biased else out
       out = b.cross(tree + letter, "v", out)
-      out = b.vector("vxor", out, imm(SIGN)) if biased else out
       break
   for step in sorted(inside):
     out = b.vector(combine, out, b.cross("xperm", "v", out, b.vector("vxor", b.vector("vlid"), imm(step))))
