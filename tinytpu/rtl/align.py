@@ -16,10 +16,11 @@ from .address import sized
 from .float_common import name
 from .float_convert import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
 from .interfaces import tile_bits, vector_result
+from .once import place
 from .select import part
 from .shift import any_of, shifted
 
-__all__ = ["LoadCollect", "StoreMerge", "low_bits", "narrow"]
+__all__ = ["LoadCollect", "Narrow", "StoreMerge", "Widen", "low_bits"]
 
 
 def low_bits(config: Config) -> int:
@@ -27,36 +28,46 @@ def low_bits(config: Config) -> int:
   return (config.line_bytes - 1).bit_length()
 
 
-def narrow(m: Module, word: Value, mtype: Value, label: str) -> Value:
-  """A register's word as stored with type `mtype`: converted, and repeated to fill 32 bits, so that it is in place at any offset."""
-  half = Mux(mtype == MemType.F16, f32_to_f16(m, word, f"{label}_f16"),
-             Mux(mtype == MemType.BF16, f32_to_bf16(m, word, f"{label}_bf16"), word[:16]))
-  half = name(m, half[:16], f"{label}_half")
-  return Mux(sized(mtype, 4), word, Mux(sized(mtype, 2), half.replicate(2), word[:8].replicate(4)))
+class Narrow(wiring.Component):
+  """A register's word as stored with type `mtype`: converted, and repeated to fill 32 bits, so that it is in place at any offset.
+
+  Members: word: In(32). mtype: In(4), encoding.MemType. o: Out(32).
+  """
+
+  def __init__(self) -> None:
+    super().__init__({"word": In(32), "mtype": In(4), "o": Out(32)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    word, mtype = self.word, self.mtype
+    half = Mux(mtype == MemType.F16, f32_to_f16(m, word, "f16"), Mux(mtype == MemType.BF16, f32_to_bf16(m, word, "bf16"), word[:16]))
+    half = name(m, half[:16], "half")
+    m.d.comb += self.o.eq(Mux(sized(mtype, 4), word, Mux(sized(mtype, 2), half.replicate(2), word[:8].replicate(4))))
+    return m
 
 
-def _widen(m: Module, word: Value, byte: Value, mtype: Value, label: str) -> Value:
-  """The element of type `mtype` at offset `byte` (2 bits) of `word`, extended or converted to 32 bits."""
-  half = name(m, Mux(byte[1], word[16:], word[:16]), f"{label}_half")
-  octet = name(m, Mux(byte[0], half[8:], half[:8]), f"{label}_octet")
-  from_f16, from_bf16 = f16_to_f32(m, half, f"{label}_f16"), bf16_to_f32(m, half, f"{label}_bf16")
-  value = Signal(32, name=f"{label}_value")
-  with m.Switch(mtype):
-    with m.Case(MemType.U8):
-      m.d.comb += value.eq(octet)
-    with m.Case(MemType.I8):
-      m.d.comb += value.eq(octet.as_signed())
-    with m.Case(MemType.U16):
-      m.d.comb += value.eq(half)
-    with m.Case(MemType.I16):
-      m.d.comb += value.eq(half.as_signed())
-    with m.Case(MemType.F16):
-      m.d.comb += value.eq(from_f16)
-    with m.Case(MemType.BF16):
-      m.d.comb += value.eq(from_bf16)
-    with m.Default():
-      m.d.comb += value.eq(word)
-  return value
+class Widen(wiring.Component):
+  """The element of type `mtype` at offset `byte` of `word`, extended or converted to 32 bits.
+
+  Members: word: In(32). byte: In(2). mtype: In(4), encoding.MemType. o: Out(32).
+  """
+
+  def __init__(self) -> None:
+    super().__init__({"word": In(32), "byte": In(2), "mtype": In(4), "o": Out(32)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    half = name(m, Mux(self.byte[1], self.word[16:], self.word[:16]), "half")
+    octet = name(m, Mux(self.byte[0], half[8:], half[:8]), "octet")
+    from_f16, from_bf16 = f16_to_f32(m, half, "f16"), bf16_to_f32(m, half, "bf16")
+    with m.Switch(self.mtype):
+      for mtype, value in ((MemType.U8, octet), (MemType.I8, octet.as_signed()), (MemType.U16, half), (MemType.I16, half.as_signed()),
+                           (MemType.F16, from_f16), (MemType.BF16, from_bf16)):
+        with m.Case(mtype):
+          m.d.comb += self.o.eq(value)
+      with m.Default():
+        m.d.comb += self.o.eq(self.word)
+    return m
 
 
 class LoadCollect(wiring.Component):
@@ -86,8 +97,9 @@ class LoadCollect(wiring.Component):
     for e in range(n):
       low = self.low[e]
       word = name(m, part(self.words, low[2:], 32), f"word{e}")
-      value = _widen(m, word, low[:2], self.mtype, f"e{e}")
-      elements.append(name(m, Mux(self.served[e], value, Mux(self.first, 0, before.word_select(e, 32))), f"element{e}"))
+      widen = place(m, platform, f"widen{e}", "widen", Widen)
+      m.d.comb += [widen.word.eq(word), widen.byte.eq(low[:2]), widen.mtype.eq(self.mtype)]
+      elements.append(name(m, Mux(self.served[e], widen.o, Mux(self.first, 0, before.word_select(e, 32))), f"element{e}"))
     now = name(m, Cat(*elements), "now")
     tile = Signal.like(kept)
     for beat in range(beats):
@@ -107,7 +119,7 @@ class StoreMerge(wiring.Component):
   byte lanes together as fit 64 bits.
 
   Members (P = vector_lanes):
-    mtype: In(4); served: In(P); low: In per element; data: In(32) per element, from `narrow`.
+    mtype: In(4); served: In(P); low: In per element; data: In(32) per element, from `Narrow`.
     words: Out(32), enables: Out(4), per slot.
   """
 

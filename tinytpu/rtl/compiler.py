@@ -1,7 +1,8 @@
 """C++ side of the RTL build: find a compiler, compile translation units in parallel, link one shared library.
 
 Verilator writes many small C++ files that all parse the same headers, so they are merged into as many translation
-units as there are cores; the parts that run once (constructors, settle loops) are compiled without optimisation. The
+units as there are cores, or more where they are large (the compiler's memory grows with them); the parts that run once
+(constructors, settle loops) are compiled without optimisation. The
 Verilator runtime is compiled once per compiler and kept in the cache.
 """
 
@@ -31,6 +32,10 @@ BASE_FLAGS = (
   "-DVL_TIME_CONTEXT",
   '-DEXPORT=extern "C" __attribute__((visibility("default")))',
 )
+
+
+SMALL, LARGE = 200_000, 4_000_000
+"""Bytes of C++: of less, a second parse of the headers would cost more than a second core saves; a translation unit's at most, about."""
 
 
 class RtlBuildError(RuntimeError):
@@ -136,10 +141,14 @@ def compile_library(
     run([*common, *flags, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
     return out
 
-  small = sum(path.stat().st_size for path in fast) < 200_000  # a second parse of the headers would cost more
+  def units(sources: Sequence[Path]) -> int:
+    """How many translation units to make of them."""
+    size = sum(path.stat().st_size for path in sources)
+    return 1 if size < SMALL else max(jobs, size // LARGE)
+
   with ThreadPoolExecutor(jobs) as pool:
-    tasks = [pool.submit(compile_one, part, opt) for part in merge(fast, 1 if small else jobs, folder, "fast")]
-    tasks += [pool.submit(compile_one, part, ["-O0"]) for part in merge(slow, 1, folder, "slow")]
+    tasks = [pool.submit(compile_one, part, opt) for part in merge(fast, units(fast), folder, "fast")]
+    tasks += [pool.submit(compile_one, part, ["-O0"]) for part in merge(slow, units(slow), folder, "slow")]
     tasks += [pool.submit(runtime_object, source, command, includes, key, store) for source in runtime]
     for done, task in enumerate(as_completed(tasks), 1):
       objects.append(task.result())

@@ -9,10 +9,11 @@ from ..config import Config
 from ..isa.faults import Fault
 from ..isa.table import OPS
 from .address import LaneAddresses, lowest, pick
-from .align import LoadCollect, StoreMerge, low_bits, narrow
+from .align import LoadCollect, Narrow, StoreMerge, low_bits
 from .delay import Delay
 from .float_common import name
 from .interfaces import hbm_port, memory_fault, memory_issue, tile_bits, vector_result
+from .once import place
 from .opcodes import is_op
 from .select import part, tree
 
@@ -91,11 +92,13 @@ class HbmUnit(wiring.Component):
         busy.eq(1), first.eq(1), store.eq(storing), pending.eq(issue.mask), mtype.eq(issue.mtype), reg.eq(issue.d)]
       m.d.hbm_request += data.eq(issue.data)
 
-    m.submodules.merge = merge = StoreMerge(config)
+    merge = place(m, platform, "merge", "merge", lambda: StoreMerge(config))
     m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(served)]
     words = name(m, part(data, beat, 32 * n) if config.beats > 1 else data, "data_now")
     for e in range(n):
-      m.d.comb += [merge.low[e].eq(addresses[e][:low]), merge.data[e].eq(narrow(m, words.word_select(e, 32), mtype, f"n{e}"))]
+      narrow = place(m, platform, f"narrow{e}", "narrow", Narrow)
+      m.d.comb += [narrow.word.eq(words.word_select(e, 32)), narrow.mtype.eq(mtype), merge.data[e].eq(narrow.o),
+                   merge.low[e].eq(addresses[e][:low])]
 
     # The request, and with it, on its way to the response, what it is for.
     port = self.port
@@ -106,7 +109,7 @@ class HbmUnit(wiring.Component):
     m.d.comb += [self.line.eq(port.valid), self.hbm_request_enable.eq(start | busy | requesting),
                  self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
 
-    m.submodules.collect = collect = LoadCollect(config)
+    collect = place(m, platform, "collect", "collect", lambda: LoadCollect(config))
     purpose: list[tuple[Value, Value]] = [
       (collect.valid, go & ~store), (collect.first, first), (collect.last, last), (collect.reg, reg), (collect.mtype, mtype),
       (collect.beat, beat), (collect.served, served)]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amaranth.back import verilog
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Value
+from amaranth.hdl import ClockSignal, DomainRenamer, Instance, Module, ResetSignal, Value
 from amaranth.lib import wiring
 
 __all__ = ["VerilogPlatform", "generate", "place"]
@@ -38,7 +38,7 @@ class VerilogPlatform:
       self.texts[label] = text = generate(component, name, self)
       header = re.search(rf"^module \\{re.escape(name)} \(([^;]*)\);", text, flags=re.MULTILINE)
       assert header is not None
-      self._made[label] = component, [port.strip() for port in header[1].split(",")]
+      self._made[label] = component, [port.strip().removeprefix("\\") for port in header[1].split(",")]
     return name, *self._made[label]
 
 
@@ -49,17 +49,18 @@ def generate(component: wiring.Component, name: str, platform: VerilogPlatform) 
     return verilog.convert(component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True)
 
 
-def place(m: Module, platform: object, name: str, label: str, make: Callable[[], wiring.Component]) -> Any:
+def place(m: Module, platform: object, name: str, label: str, make: Callable[[], wiring.Component], domain: str = "sync") -> Any:
   """Add a submodule to `m`; what its members are called on.
 
   Args:
     name: of the submodule.
     label: of the module: calls with the same label must make equal components.
     make: makes the component. When no Verilog is made it is the submodule itself.
+    domain: which its `sync` is.
   """
   if not isinstance(platform, VerilogPlatform):
     component = make()
-    m.submodules[name] = component
+    m.submodules[name] = DomainRenamer(domain)(component)
     return component
   module, original, ports = platform.module(label, make)
   interface = original.signature.create(path=(name,))
@@ -70,8 +71,8 @@ def place(m: Module, platform: object, name: str, label: str, make: Callable[[],
       connections[f"{'i' if member.flow is wiring.In else 'o'}_{port}"] = Value.cast(value)
       ports = [other for other in ports if other != port]
   for port in ports:
-    domain, _, kind = port.rpartition("_")
-    domain = domain or "sync"
-    connections[f"i_{port}"] = {"clk": ClockSignal(domain), "rst": ResetSignal(domain, allow_reset_less=True)}[kind]
+    clock, _, kind = port.rpartition("_")
+    clock = clock or domain
+    connections[f"i_{port}"] = {"clk": ClockSignal(clock), "rst": ResetSignal(clock, allow_reset_less=True)}[kind]
   m.submodules[name] = Instance(module, **connections)
   return interface

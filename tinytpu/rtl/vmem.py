@@ -1,9 +1,9 @@
 """The VMEM unit: banked scratchpad with a load port, a store port and two DMA ports."""
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, DomainRenamer, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,11 +11,12 @@ from ..config import Config
 from ..isa.faults import Fault
 from ..isa.table import OPS
 from .address import LaneAddresses
-from .align import LoadCollect, StoreMerge, low_bits, narrow
+from .align import LoadCollect, Narrow, StoreMerge, low_bits
 from .conflict import BankSchedule, row_bits
 from .float_common import name
 from .interfaces import memory_fault, memory_issue, tile_bits, vector_result, vmem_dma_port
 from .memory import BlankMemory
+from .once import place
 from .opcodes import is_op
 from .select import part, tree
 
@@ -31,7 +32,7 @@ _STORES = (*(op.name for op in OPS.values() if op.name.startswith("vst")), *_ATO
 
 class _Access(NamedTuple):
   """One side's access: `pending` elements of the whole tile, served `beat` by beat by the `banks` at `addresses` (of the beat)."""
-  banks: BankSchedule
+  banks: Any  # BankSchedule
   addresses: list[Signal]
   mtype: Signal
   pending: Signal
@@ -86,8 +87,8 @@ class VmemUnit(wiring.Component):
     # Both accesses: operation, elements not served yet, schedule of the beat.
     load_start = name(m, self.load.start & is_op(self.load.code, *_LOADS), "load_start")
     store_start = name(m, self.store.start & is_op(self.store.code, *_STORES), "store_start")
-    load = self._access(m, "load", load_start, self.load, self.load_fault)
-    store = self._access(m, "store", store_start, self.store, self.store_fault)
+    load = self._access(m, platform, "load", load_start, self.load, self.load_fault)
+    store = self._access(m, platform, "store", store_start, self.store, self.store_fault)
     load_busy, store_busy = Signal(), Signal()
 
     # The load goes first, the store starts beside its last access.
@@ -114,18 +115,19 @@ class VmemUnit(wiring.Component):
       m.d.vmem_store += [store.pending.eq(left), store.beat.eq(store.following), store_busy.eq(store_go & ~store_last),
                          draining.eq(store.last)]
 
-    m.submodules.merge = merge = StoreMerge(config)
+    merge = place(m, platform, "merge", "merge", lambda: StoreMerge(config))
     m.d.comb += [merge.served.eq(store.banks.served), merge.mtype.eq(store.mtype)]
     data = Signal(tile_bits(config), reset_less=True)
     with m.If(store_start):
       m.d.vmem_store += data.eq(self.store.data)
     now = name(m, part(data, store.beat, 32 * n) if config.beats > 1 else data, "data_now")
     for e in range(n):
-      m.d.comb += [merge.data[e].eq(narrow(m, now.word_select(e, 32), store.mtype, f"n{e}")), merge.low[e].eq(store.addresses[e][:low])]
+      narrow = place(m, platform, f"narrow{e}", "narrow", Narrow)
+      m.d.comb += [narrow.word.eq(now.word_select(e, 32)), narrow.mtype.eq(store.mtype), merge.data[e].eq(narrow.o),
+                   merge.low[e].eq(store.addresses[e][:low])]
 
     # A load's words arrive in the cycle after their access.
-    collect = LoadCollect(config)
-    m.submodules.collect = DomainRenamer("vmem_load")(collect)
+    collect = place(m, platform, "collect", "collect", lambda: LoadCollect(config), "vmem_load")
     arrives = {"valid": load_go, "first": first, "last": load.last, "reg": reg, "mtype": load.mtype, "beat": load.beat,
                "served": load.banks.served}
     for member, value in arrives.items():
@@ -147,11 +149,13 @@ class VmemUnit(wiring.Component):
     self._banks(m, load_go, writing, atomic_go, load.banks, store.banks, merge, collect)
     return m
 
-  def _access(self, m: Module, side: str, start: Value, operation: wiring.PureInterface, fault: wiring.PureInterface) -> _Access:
+  def _access(self, m: Module, platform: object, side: str, start: Value, operation: wiring.PureInterface,
+              fault: wiring.PureInterface) -> _Access:
     """Registers of one side, of which `pending` and `beat` are to be driven, its addresses and its schedule."""
     config, domain, n = self.config, f"vmem_{side}", self.config.vector_lanes
-    lanes, banks = LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS), BankSchedule(config)
-    m.submodules[f"{side}_lanes"], m.submodules[f"{side}_banks"] = DomainRenamer(domain)(lanes), banks
+    lanes = place(m, platform, f"{side}_lanes", "vmem_lanes",
+                  lambda: LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS), domain)
+    banks = place(m, platform, f"{side}_banks", "banks", lambda: BankSchedule(config))
     pending, mtype = Signal(config.width, name=f"{side}_pending"), Signal(4, name=f"{side}_type")
     beat = Signal(range(config.beats), name=f"{side}_beat")
     wiring.connect(m, wiring.flipped(operation), lanes.operation)
@@ -168,8 +172,8 @@ class VmemUnit(wiring.Component):
                    name(m, (beat + over)[:len(beat)], f"{side}_following"),
                    name(m, over & (beat == config.beats - 1), f"{side}_last"))
 
-  def _banks(self, m: Module, load_go: Value, store_go: Value, atomic_go: Value, load_banks: BankSchedule, store_banks: BankSchedule,
-             merge: StoreMerge, collect: LoadCollect) -> None:
+  def _banks(self, m: Module, load_go: Value, store_go: Value, atomic_go: Value, load_banks: Any, store_banks: Any,
+             merge: Any, collect: Any) -> None:
     """The memories, and what each bank's four ports do."""
     adding = Signal()  # sums are due of what an atomic add has read in the cycle before
     m.d.vmem_store += adding.eq(atomic_go)
