@@ -1,13 +1,14 @@
 # Both commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
-#   make demo    handwritten digits, classified on the TinyTPU
-#   make test    style, types, all tests
+#   make demo        handwritten digits, classified on the TinyTPU
+#   make test        style, types, tests: engines compared on every operation and random programs, on every preset
+#   make test-full   the same, and what takes long on the hardware of preset 16x16 (tests marked full)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test docs clean
+.PHONY: demo test test-full docs clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -15,8 +16,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/tinytpu build
-	$(BIN)/python -m pytest -n 2
+	for preset in 4x4 8x8 16x16; do $(BIN)/tinytpu build --preset $$preset || exit 1; done
+	$(BIN)/python -m pytest -n 2 $(FULL)
+
+test-full: FULL = --full
+test-full: test
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs
