@@ -8,8 +8,9 @@ from tinytpu.config import Config, preset
 from tinytpu.machine import Engine, open_engine
 
 CONFIG = preset("4x4")
-CONFIGS = ("4x4", "8x8")
-"""Machines on which the engines are compared."""
+LARGEST = "16x16"
+CONFIGS = ("4x4", "8x8", LARGEST, "4x4,vector_lanes=4")
+"""Machines on which the engines are compared: the presets, and a small one whose tiles take beats."""
 
 
 @pytest.fixture(scope="session", params=CONFIGS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.cosim.conftest import CONFIGS
+from tests.cosim.conftest import CONFIGS, LARGEST
 from tinytpu.config import preset
 from tinytpu.fuzz import compare, execute, exercise, run_fuzz
 from tinytpu.fuzz.case import Layout
@@ -15,21 +15,31 @@ from tinytpu.fuzz.program import Group, Tree
 from tinytpu.isa.instruction import ins, pack
 from tinytpu.isa.table import OPS
 
+KINDS = {(op.slot, op.timing, op.operands): name for name, op in OPS.items()}
+"""One operation of every kind."""
+FEW = 100
+"""Random programs that are not left to `make test-full` on the largest preset."""
 
-@pytest.mark.parametrize("name", OPS)
+
+def case(config: str, value: object, few: bool):
+  """Parameters of a test, which is left to `make test-full` if `config` is the largest preset; but not if it is one of a `few`."""
+  return pytest.param(config, value, marks=(pytest.mark.full,) if config == LARGEST and not few else ())
+
+
+@pytest.mark.parametrize(
+  ("engines", "name"), [case(config, name, name in KINDS.values()) for config in CONFIGS for name in OPS], indirect=["engines"])
 def test_every_operation(engines, config, name):
-  case = exercise(name, config)
-  outcomes = [execute(case, engine) for engine in engines]
+  program = exercise(name, config)
+  outcomes = [execute(program, engine) for engine in engines]
   differences = compare(outcomes)
-  assert not differences, "\n".join([*map(str, differences), case.text()])
+  assert not differences, "\n".join([*map(str, differences), program.text()])
   result = outcomes[0][1][0]
   assert (result.fault is not None) == (name == "trap")
   if OPS[name].slot and name != "trap":  # a trap does not issue
     assert result.counters[f"slot_{OPS[name].slot}"] >= 1
 
 
-@pytest.mark.parametrize("seed", range(0, 500, 50))
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("name", "seed"), [case(config, seed, seed < FEW) for config in CONFIGS for seed in range(0, 500, 50)])
 def test_random_programs(name, seed):
   """Fifty programs each; the seed of a failure and the smallest program that shows it are printed."""
   assert run_fuzz(50, seed, preset(name)) == 0
@@ -54,8 +64,8 @@ def test_code_far_apart(engines, config):
 @pytest.mark.parametrize("limit", range(1, 120, 7))
 def test_watchdog(engines, config, limit):
   """In every phase of a program: refill, waiting, issuing, draining."""
-  case = replace(exercise("vfdiv", config), limit=limit)
-  assert not compare([execute(case, engine) for engine in engines])
+  program = replace(exercise("vfdiv", config), limit=limit)
+  assert not compare([execute(program, engine) for engine in engines])
 
 
 def test_entry(engines, config):
