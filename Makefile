@@ -1,7 +1,7 @@
 # Both commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
-#   make test-full   the same, and what takes long on the hardware of preset 16x16 (tests marked full)
+#   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

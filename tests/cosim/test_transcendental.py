@@ -35,7 +35,7 @@ def program(name: str, tile_bytes: int) -> np.ndarray:
                [ins("sadd", d=33, a=33, imm=step), ins("lend")], Label("end"), [ins("halt")]])
 
 
-@pytest.mark.parametrize("seed, name", enumerate(("vfexp2", "vflog2", "vfsin", "vfcos")))
+@pytest.mark.parametrize("seed, name", list(enumerate(("vfexp2", "vflog2", "vfsin", "vfcos"))))
 def test_a_million_inputs(engines, config, seed, name):
   x, tile_bytes = inputs(seed), 4 * config.width
   code = program(name, tile_bytes).view(np.uint8)
