@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from tinygrad import Tensor, dtypes
 
-STAGES = ["0-uops.txt", "1-lowered.txt", "2-pipelined.txt", "3-allocated.txt", "4-groups.txt", "5-encoded.txt", "cycles.jsonl"]
+STAGES = ["0-uops.txt", "1-lowered.txt", "2-pipelined.txt", "3-staged.txt", "4-allocated.txt", "5-groups.txt", "6-encoded.txt",
+          "cycles.jsonl"]
 
 
 def test_stages_and_cycles(tmp_path, monkeypatch):
@@ -18,7 +19,7 @@ def test_stages_and_cycles(tmp_path, monkeypatch):
   (place,) = tmp_path.iterdir()
   assert sorted(p.name for p in place.iterdir()) == STAGES
   assert place.name.startswith(stats.runs[-1].kernel + "-")
-  assert "vfmul" in (place / "1-lowered.txt").read_text() and "v%" not in (place / "3-allocated.txt").read_text()
+  assert "vfmul" in (place / "1-lowered.txt").read_text() and "v%" not in (place / "4-allocated.txt").read_text()
   assert json.loads((place / "cycles.jsonl").read_text())["cycles"] == stats.runs[-1].cycles
 
 

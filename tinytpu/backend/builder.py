@@ -127,9 +127,9 @@ class Builder:
     self.emit(Inst(OPS[name], None, [data], mem, lines=lines))
 
   # -- loops ----------------------------------------------------------------------------------------
-  def open_loop(self, count: Reg | None) -> Val:
-    """Open a loop of `count` passes (None: until a condition given at its end); the value is its counter."""
-    loop = Loop([], count)
+  def open_loop(self, count: Reg | None, trips: int = Loop.trips) -> Val:
+    """Open a loop of `count` passes (None: until a condition given at its end), about `trips`; the value is its counter."""
+    loop = Loop([], count, trips=trips)
     if count is not None:
       loop.counter = Reg("s")
       self.emit(inst("sadd", loop.counter, S0, 0))

@@ -3,9 +3,10 @@
     folder/KERNEL-HASH/  0-uops.txt       tinygrad's linear UOps, as they reach the renderer
                          1-lowered.txt    machine IR on virtual registers (v%7), loops indented
                          2-pipelined.txt  after pipelining of matrix loops
-                         3-allocated.txt  linear, on physical registers, spills included
-                         4-groups.txt     the TASM text: one issue group a line
-                         5-encoded.txt    every word, disassembled
+                         3-staged.txt     with buffers staged in VMEM
+                         4-allocated.txt  linear, on physical registers, spills included
+                         5-groups.txt     the TASM text: one issue group a line
+                         6-encoded.txt    every word, disassembled
                          cycles.jsonl     one line a launch: cycles and event counters
 
 HASH is of the encoded program. A kernel that is refused leaves the stages it reached in KERNEL-refused, and the error.
@@ -96,7 +97,7 @@ class Dump:
   def text(self, text: str) -> None:
     """The TASM text."""
     if self.on:
-      self.stages.append(("4-groups.txt", text))
+      self.stages.append(("5-groups.txt", text))
 
   def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
     if not self.on:
@@ -104,7 +105,7 @@ class Dump:
     if error is None:
       from ..asm import assemble, disassemble
       program = assemble(self.stages[-1][1], self.config)
-      self.stages.append(("5-encoded.txt", disassemble(program.words)))
+      self.stages.append(("6-encoded.txt", disassemble(program.words)))
       place = _place(self.kernel, _tag(program))
     else:
       place = _place(self.kernel, "refused")

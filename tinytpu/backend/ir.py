@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from ..isa.encoding import MemType
 from ..isa.table import OPS, Op
@@ -24,13 +25,29 @@ class Reg:
     return f"{self.file}{self.number}" if self.number is not None else f"{self.file}%{self.serial}"
 
 
+class Traffic(NamedTuple):
+  """What one access costs. lines: lines of HBM that it touches; conflicts: cycles in VMEM, the most words of it in one bank."""
+  lines: int = 1
+  conflicts: int = 1
+
+
+class Reach(NamedTuple):
+  """Bytes that an access may touch, from its buffer's start. low, high: the first and last where all loops are in their first pass.
+  steps: (counter, bytes, last): with each pass of the loop of that counter, up to `last`, so many bytes further."""
+  low: int
+  high: int
+  steps: tuple[tuple[Reg, int, int], ...] = ()
+
+
 Operand = Reg | int  # an int is a 32-bit immediate
 S0 = Reg("s", 0)
 
 
 @dataclass
 class Mem:
-  """A memory operand: `base` byte address, `x` and `off` in elements, then per form nothing, strides `r` and `c`, or `index`."""
+  """A memory operand: `base` byte address, `x` and `off` in elements, then per form nothing, strides `r` and `c`, or `index`.
+  `space` names what is accessed: accesses of different spaces never meet. `traffic`: the cycles it takes in either memory.
+  `reach`: the bytes that it may touch, if known."""
   base: Reg
   mtype: MemType
   x: Reg = S0
@@ -39,6 +56,9 @@ class Mem:
   c: Reg | None = None
   index: Reg | None = None
   mask: Reg | None = None
+  space: str = ""
+  traffic: Traffic = Traffic()
+  reach: Reach | None = None
 
   REGISTERS = ("base", "x", "r", "c", "index", "mask")
 
@@ -75,11 +95,13 @@ class Inst:
 
 @dataclass
 class Loop:
-  """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0."""
+  """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0.
+  `trips`: the passes to expect."""
   body: list[Inst | Loop]
   count: Reg | None = None
   counter: Reg | None = None
   until: Reg | None = None
+  trips: int = 4
 
 
 @dataclass

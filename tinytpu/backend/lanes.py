@@ -6,7 +6,7 @@ local ids alone, so a known number in every lane) or *mixed* (anything else, kno
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tinygrad.dtype import AddrSpace, dtypes
@@ -20,7 +20,7 @@ FOLD: dict[Ops, Callable[..., np.ndarray]] = {
   Ops.SHL: np.left_shift, Ops.SHR: np.right_shift, Ops.MAX: np.maximum, Ops.NEG: np.negative,
   Ops.CMPLT: np.less, Ops.CMPNE: np.not_equal, Ops.CMPEQ: np.equal, Ops.WHERE: np.where,
   Ops.CDIV: lambda a, b: np.trunc(a / b).astype(np.int64), Ops.CMOD: np.fmod}
-"""UOps that are evaluated at compile time, on int64 arrays."""
+"""Integer UOps on int64 arrays; what leaves its dtype, a divisor of 0 and odd shifts are for the caller to refuse."""
 _LIMIT = 1 << 31
 
 
@@ -154,12 +154,13 @@ def split(lanes: Lanes, index: UOp) -> Index:
 @dataclass(frozen=True)
 class Pattern:
   """How the lanes of one wave step through memory: form "" (consecutive), "2" (strides r and c) or "x" (index per lane);
-  start: element of lane 0; active: lanes that hold, the others must be masked off."""
+  start: element of lane 0; active: lanes that hold, the others must be masked off; offsets: elements of all lanes, if known."""
   form: str
   start: int = 0
   r: int = 0
   c: int = 0
   active: int = -1
+  offsets: np.ndarray | None = field(default=None, compare=False)
 
 
 def pattern(config: Config, fixed: np.ndarray, active: int) -> Pattern:
@@ -169,8 +170,8 @@ def pattern(config: Config, fixed: np.ndarray, active: int) -> Pattern:
     start, v = int(fixed[0]), fixed[:n] - fixed[0]
     e = np.arange(n)
     if n > 1 and np.array_equal(v, e):
-      return Pattern("", start, active=n)
+      return Pattern("", start, active=n, offsets=fixed)
     r, c = int(v[lanes]) if n > lanes else 0, int(v[1]) if n > 1 else 0
     if np.array_equal(v, e // lanes * r + e % lanes * c):
-      return Pattern("2", start, r, c, n)
-  return Pattern("x", active=width)
+      return Pattern("2", start, r, c, n, fixed)
+  return Pattern("x", active=width, offsets=fixed)

@@ -11,9 +11,12 @@ from tinygrad.uop.ops import Ops, UOp
 from .accumulators import Accumulators, Key
 from .arrays import Arrays, register_buffer
 from .builder import Val, imm
-from .ir import Reg
+from .ir import Loop, Reg
 from .memory import Memory
 from .values import Values
+
+MANY = 1 << 24
+"""Bounds from here on say nothing about the passes of a loop."""
 
 
 class Loops:
@@ -43,8 +46,10 @@ class Loops:
     end = self._uops[self._ends[u]]
     own: tuple[Reg, ...] = ()
     limit = count = None
+    trips = Loop.trips
     if u.dtype is not dtypes.void:
       passes = self.values.value(u.src[0])
+      trips = int(most) if (most := u.src[0].vmax) < MANY else trips
       if not self.lanes.alike(u.src[0]):
         limit = self._working(self.b.to_vector(passes))
         count = self._most(limit).regs[0]
@@ -56,7 +61,7 @@ class Loops:
       for wave, reg in enumerate(own):
         self.b.move(reg, everyone.at(wave))
     self.accumulators.open_loop(self._stored(at, u))
-    counter = self.b.open_loop(count)
+    counter = self.b.open_loop(count, trips)
     self.values.known[u] = counter
     self.accumulators.enter_loop()
     self._open.append((u, own))

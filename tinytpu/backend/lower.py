@@ -1,6 +1,8 @@
 """From tinygrad's linear UOps to machine IR: walks the program in order and hands each UOp to its pass."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
@@ -14,7 +16,7 @@ from .ir import Inst, Loop, Reg, inst
 from .lanes import Lanes
 from .loops import Loops
 from .matrix import Matrix
-from .memory import Memory, local_bytes
+from .memory import Memory, itemsize, local_bytes
 from .packing import Packing
 from .values import Values
 
@@ -30,15 +32,36 @@ _REFUSED = {
   Ops.SHRINK: "an access is of one element per work item; leave the renderer's `supports_float4` False"}
 
 
+@dataclass(frozen=True)
+class Parameter:
+  """A buffer argument. slot: tinygrad's; number: its place among the buffers of a launch; base: the register that holds its address;
+  itemsize: bytes of an element."""
+  slot: int
+  number: int
+  base: Reg
+  elements: int
+  itemsize: int
+
+  @property
+  def bytes(self) -> int:
+    """Bytes of the whole buffer."""
+    return self.elements * self.itemsize
+
+
+@dataclass
 class Program:
   """A lowered kernel.
 
   Attributes:
-    kernel: its name. items: machine IR. args: TASM argument directives. local_bytes: VMEM bytes of LOCAL buffers.
+    kernel: its name. items: machine IR. args: TASM directives about arguments, of which `arguments` are registers.
+    parameters: its buffers. local_bytes: VMEM bytes of LOCAL buffers.
   """
-
-  def __init__(self, kernel: str, items: list[Inst | Loop], args: list[str], local_bytes: int):
-    self.kernel, self.items, self.args, self.local_bytes = kernel, items, args, local_bytes
+  kernel: str
+  items: list[Inst | Loop]
+  args: list[str]
+  arguments: int
+  parameters: list[Parameter]
+  local_bytes: int
 
 
 class Lowering:
@@ -66,6 +89,7 @@ class Lowering:
     self.packing = Packing(self.values, self.b, self.memory, uops, aligned)
     self.matrix = Matrix(self.values, self.b, self.accumulators, self.lanes.waves, uops)
     self.args: list[str] = []
+    self.parameters: list[Parameter] = []
     self.local_base, self.local_top = local_base, self.arrays.top
 
   def _constant(self, u: UOp) -> int:
@@ -87,7 +111,7 @@ class Lowering:
     for _ in range(grid):
       self.b.close_loop()
     self.b.emit(inst("halt", None))
-    return Program(self.kernel, self.b.scopes[0].items, self.args, self.local_top - self.local_base)
+    return Program(self.kernel, self.b.scopes[0].items, self.args, len(self.args), self.parameters, self.local_top - self.local_base)
 
   # -- entry ----------------------------------------------------------------------------------------
   def _argument(self, what: str) -> Val:
@@ -103,7 +127,10 @@ class Lowering:
     slots = sorted({u.arg.slot for u in buffers})
     for slot in slots:
       base = self._argument(f"buf {slots.index(slot)}")
-      self.memory.bases.update((u, base) for u in buffers if u.arg.slot == slot)
+      mine = [u for u in buffers if u.arg.slot == slot]
+      self.memory.bases.update((u, base) for u in mine)
+      largest = max(mine, key=lambda u: u.max_numel() * itemsize(u))
+      self.parameters.append(Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest)))
     for u in params:
       if u.addrspace is AddrSpace.ALU:
         self.values.check(u, u.dtype)
@@ -117,7 +144,7 @@ class Lowering:
         raise self.values.fail(u, "only global and local ids are known")
     counts = [self._argument(f"grid {u.arg[-1]}") for u in axes]
     for u, count in zip(axes, counts, strict=True):
-      self.values.known[u] = self.b.open_loop(count.regs[0])
+      self.values.known[u] = self.b.open_loop(count.regs[0], int(u.src[0].vmax))
     return len(axes)
 
   # -- statements -----------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from tinygrad.uop.ops import Ops, UOp
 from ..isa import encoding as enc
 from ..isa.encoding import MemType
 from .builder import Builder, Val, imm
-from .ir import Mem, Reg
+from .ir import Mem, Reach, Reg
 from .lanes import Index, Lanes, Pattern, pattern, split
 from .select import MEMORY_TYPE
+from .traffic import scattered, traffic
 from .values import Values
 
 _OFF_MAX = (1 << enc.OFF.width - 1) - 1
@@ -79,8 +80,25 @@ class Memory:
     once = (uniform or gather is not None and gather.waves == 1 and patterns[0].form == "x") and (gate is None or gate.waves == 1)
     guard = store or bool(parts.mixed)
     sole = waves - 1 if store else 0  # a store's last value stays; a load serves all waves, and the first has every lane at work
-    return prefix, [self._access(base, mtype, x, parts, patterns[w], gather, self.mask(gate, guard, patterns[w].active, w), w)
-                    for w in ((sole,) if once else range(waves))]
+    found = [self._access(base, mtype, x, parts, patterns[w], gather, self.mask(gate, guard, patterns[w].active, w), w)
+             for w in ((sole,) if once else range(waves))]
+    reach = self._reach(parts, mtype.bytes)
+    for a in found:
+      a.mem.reach = reach
+    return prefix, found
+
+  def _reach(self, parts: Index, size: int) -> Reach:
+    """What an index of elements of `size` bytes may reach."""
+    low, high = parts.const + int(parts.fixed.min()), parts.const + int(parts.fixed.max())
+    steps = []
+    for coef, u in (*parts.uniform, *parts.mixed):
+      v = self.values.known.get(u)
+      if u.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(v, Val) and v.file == "s":
+        steps.append((v.regs[0], coef * size, int(u.vmax)))
+      else:
+        ends = coef * int(u.vmin), coef * int(u.vmax)
+        low, high = low + min(ends), high + max(ends)
+    return Reach(low * size, high * size + size - 1, tuple(steps))
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
     fixed = self._sum(parts.fixed_terms, scalar=False) if parts.fixed_terms else None
@@ -110,6 +128,10 @@ class Memory:
       mem.index = self.b.to_vector(gather).at(wave)  # type: ignore[assignment]
       lines = rows
     mem.mask = mask
+    if p.offsets is not None:
+      mem.traffic = traffic(self.lanes.config, (parts.const + p.offsets[:p.active]) * size)
+    else:
+      mem.traffic = scattered(self.lanes.config)
     return Access(p.form, mem, lines)
 
   def mask(self, gate: Val | None, guard: bool, active: int, wave: int) -> Reg | None:
@@ -146,7 +168,7 @@ class Memory:
     alternative = self.values.value(u.src[1]) if len(u.src) > 2 else imm(0)
     both = around if gate is None else gate if around is None else self.values.apply("vand", "sand", gate, around)
     prefix, accesses = self.accesses(u.src[0], both, store=False)
-    regs = tuple(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines) for a in accesses)
+    regs = tuple(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines if prefix == "h" else a.mem.traffic.conflicts) for a in accesses)
     v = Val("v", regs, depth=self.b.depth)
     if gate is None or alternative.file == "i" and alternative.imm == 0:
       return v
@@ -162,6 +184,11 @@ class Memory:
       self.b.store(f"{prefix}st{a.form}", data.at(w), a.mem, a.lines)  # type: ignore[arg-type]
 
 
+def itemsize(buffer: UOp) -> int:
+  """Bytes of an element of a buffer."""
+  return 1 if buffer.dtype == dtypes.bool else buffer.dtype.itemsize
+
+
 def local_bytes(buffer: UOp) -> int:
   """Bytes of a LOCAL buffer, rounded up to a word."""
-  return -(-buffer.max_numel() * (1 if buffer.dtype == dtypes.bool else buffer.dtype.itemsize) // 4) * 4
+  return -(-buffer.max_numel() * itemsize(buffer) // 4) * 4

@@ -72,7 +72,7 @@ def _unroll(loop: Loop, config: Config) -> tuple[list[Inst], list[Inst]]:
   out = [inst("smul", start, loop.counter, amount)]
   for i in range(amount):
     out += _copy(body, loop.counter, start, i)
-  loop.body[:], loop.count = out, count
+  loop.body[:], loop.count, loop.trips = out, count, passes // amount
   return [count.remat], after
 
 
@@ -123,7 +123,7 @@ def _split(loop: Loop) -> tuple[list[Inst], list[Inst]]:
   loop.body += [inst("sadd", following, even, 2), inst("smin", bounded, following, passes - 1)]
   loop.body += _clone(needed, {loop.counter: bounded}, keep=True)[0]
   loop.body += _clone(kept, {**{x.dst: renamed[x.dst] for x in loads if x.dst is not None}, loop.counter: odd}, keep=False)[0]
-  loop.count = count
+  loop.count, loop.trips = count, passes // 2
   last = Reg("s")
   after = [inst("sadd", last, S0, passes - 1), *_clone(kept, {loop.counter: last}, keep=False)[0]] if passes % 2 else []
   return [*first, count.remat], after
@@ -156,6 +156,8 @@ def _clone(needed: list[Inst], known: dict[Reg, Reg], keep: bool) -> tuple[list[
   out = []
   for x in needed:
     mem = Mem(**vars(x.mem)) if x.mem is not None else None
+    if mem is not None and mem.reach is not None and any(reg in known for reg, *_ in mem.reach.steps):
+      mem.reach = None  # the counter is another now
     copy = Inst(x.op, x.dst, list(x.srcs), mem, lines=x.lines)
     copy.substitute(lambda reg: renamed.get(reg, reg))
     if x.dst is not None and not (keep and x.mem is not None) and "pm" not in x.op.operands:

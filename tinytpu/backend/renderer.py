@@ -13,6 +13,7 @@ from ..asm.program import isa_hash
 from ..config import Config, preset
 from ..isa.table import OPS
 from . import across, beam, decompose, optimize
+from .coverage import Coverage
 from .dump import Dump
 from .ir import S0, Code, Inst, Label, Reg, flatten, inst
 from .lower import Lowering
@@ -21,12 +22,11 @@ from .pipeline import pipeline
 from .regalloc import allocate, spill_bytes
 from .schedule import schedule
 from .select import MEMORY_TYPE, SUPPORTED_OPS
+from .staging import PLAIN, stage
 from .tensorcore import tensor_cores
 from .text import render
 
 DEFAULT_PRESET = "4x4"
-BYTEWISE = "bytewise"
-"""Label of a program's second version, and prefix of the labels in it."""
 
 
 class TinyTPUCompiler(Compiler):
@@ -82,27 +82,32 @@ class TinyTPURenderer(Renderer):
       dump.uops(uops)
       program = lowering.run()
       dump.block("1-lowered.txt", program.items)
-      items = pipeline(program.items, self.config)
-      dump.block("2-pipelined.txt", items)
-      code = allocate(flatten(items, Config.LOOP_DEPTH), self.config, program.kernel, len(program.args))
-      if bases := lowering.packing.bases():
-        code = Code([*_misaligned(bases), *code.items, *self._without_words(uops).items], [])
-      dump.code("3-allocated.txt", code)
-      top = lowering.local_base + program.local_bytes if program.local_bytes else 0
-      text = render(program.kernel, program.args, top, schedule(code, self.config), self.config)
+      program.items = pipeline(program.items, self.config)
+      dump.block("2-pipelined.txt", program.items)
+      used = lowering.local_base + program.local_bytes
+      top, guarded = stage(program, Coverage(uops, lowering.lanes), self.config, used)
+      dump.block("3-staged.txt", program.items)
+      code = allocate(flatten(program.items, Config.LOOP_DEPTH), self.config, program.kernel, program.arguments)
+      bases = lowering.packing.bases()
+      if bases or guarded:
+        code = Code([*_misaligned(bases), *code.items, *self._plain(uops).items], [])
+      dump.code("4-allocated.txt", code)
+      text = render(program.kernel, program.args, top or (used if program.local_bytes else 0), schedule(code, self.config), self.config)
       dump.text(text)
     return text
 
-  def _without_words(self, uops: list[UOp]) -> Code:
-    """The program for buffers of bytes that do not start at words."""
+  def _plain(self, uops: list[UOp]) -> Code:
+    """The program for buffers of bytes that do not start at words, and for those that overlap."""
     program = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
-    items = flatten(pipeline(program.items, self.config), Config.LOOP_DEPTH, BYTEWISE)
-    code = allocate(items, self.config, program.kernel, len(program.args))
-    return Code([Label(BYTEWISE), *code.items], [])
+    items = flatten(pipeline(program.items, self.config), Config.LOOP_DEPTH, PLAIN)
+    code = allocate(items, self.config, program.kernel, program.arguments)
+    return Code([Label(PLAIN), *code.items], [])
 
 
 def _misaligned(bases: list[Reg]) -> list[Inst]:
-  """Code that goes to `BYTEWISE` if one of these registers holds no multiple of a word."""
+  """Code that goes to `PLAIN` if one of these registers holds no multiple of a word."""
+  if not bases:
+    return []
   bits = Reg("s", 1)  # nothing is in it yet
   code = [inst("sor", bits, S0 if i == 0 else bits, base) for i, base in enumerate(bases)]
-  return [*code, inst("sand", bits, bits, BYTES - 1), Inst(OPS["bne"], None, [bits, S0], target=BYTEWISE)]
+  return [*code, inst("sand", bits, bits, BYTES - 1), Inst(OPS["bne"], None, [bits, S0], target=PLAIN)]

@@ -15,6 +15,8 @@ from ..isa import timing
 from .ir import Code, Inst, Label, Reg
 
 Group = list[Inst]
+WAITS = ("fence", "dwaiti", "dwaito", "barrier")
+"""Control operations that wait for memory."""
 
 
 @dataclass
@@ -29,6 +31,8 @@ class _Node:
 
 def latency(item: Inst, config: Config) -> int:
   """Cycles from issue to a readable result; 0 without one."""
+  if "dma" in item.op.operands:
+    return config.hbm_latency  # no result, but the sooner it starts the better
   cycles = timing.latency(config, item.op.timing) if item.op.timing else 0
   if item.op.timing == "HBM_ISSUE":
     return cycles + item.lines + config.hbm_latency
@@ -36,8 +40,8 @@ def latency(item: Inst, config: Config) -> int:
 
 
 def _memory(item: Inst) -> tuple[str, bool] | None:
-  """Memory ("h" or "v") that an operation touches, and whether it stores."""
-  return None if item.mem is None else (item.op.name[0], item.op.name[1:3] == "st")
+  """What an operation touches, a memory ("h" or "v") or a space in it that nothing else touches, and whether it stores."""
+  return None if item.mem is None else (item.mem.space or item.op.name[0], item.op.name[1:3] == "st")
 
 
 def _graph(block: list[Inst], config: Config) -> list[_Node]:
@@ -89,8 +93,8 @@ def _turns(node: _Node, config: Config) -> list[int]:
   """The least cycles from a node to the end of what waits for it and takes turns on one unit, for each such unit."""
   queues: dict[str, list[tuple[int, int, int]]] = {}
   for s, d in node.after:
-    if unit := _unit(s.inst):
-      queues.setdefault(unit, []).append((d, _busy(s.inst, config), s.height))
+    if busy := unit(s.inst):
+      queues.setdefault(busy, []).append((d, _busy(s.inst, config), s.height))
   return [min(d for d, _, _ in q) + sum(b for _, b, _ in q) - max(b for _, b, _ in q) + min(h for _, _, h in q)
           for q in queues.values() if len(q) > 1]
 
@@ -116,17 +120,17 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       height, index = heapq.heappop(ready)
       node = nodes[index]
       item = node.inst
-      unit = _unit(item)
+      busy = unit(item)
       target = (item.dst.file, item.dst.number) if item.dst is not None else None
-      if item.op.slot in slots or unit and free[unit] > cycle or target in written:
+      if item.op.slot in slots or busy and free[busy] > cycle or target in written:
         left.append((height, index))
         continue
       group.append(item)
       slots.add(item.op.slot)
       if target is not None:
         written.add(target)
-      if unit:
-        free[unit] = cycle + _busy(item, config)
+      if busy:
+        free[busy] = cycle + _busy(item, config)
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -145,11 +149,11 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
   return groups
 
 
-def _unit(item: Inst) -> str:
+def unit(item: Inst) -> str:
   """The unit that an operation keeps busy for more than a cycle."""
   if item.mem is not None:
     return item.op.name[0]
-  return next((unit for unit, classes in timing.UNITS.items() if item.op.timing in classes), "")
+  return next((name for name, classes in timing.UNITS.items() if item.op.timing in classes), "")
 
 
 def _busy(item: Inst, config: Config) -> int:
@@ -174,8 +178,9 @@ def schedule(code: Code, config: Config) -> list[Group | Label]:
       flush()
       last = out[-1] if out else None
       needs = {(r.file, r.number) for r in item.reads()}
+      alone = "C" if item.op.name not in WAITS else "CLT"  # a wait says nothing of what issues with it
       if isinstance(last, list) and len(last) < config.GROUP and not any(
-          x.op.slot == "C" or x.dst is not None and (x.dst.file, x.dst.number) in needs for x in last):
+          x.op.slot in alone or x.dst is not None and (x.dst.file, x.dst.number) in needs for x in last):
         last.append(item)
       else:
         out.append([item])

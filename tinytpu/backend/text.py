@@ -23,8 +23,18 @@ def memory(mem: Mem) -> str:
   return f"[{operand(mem.base)} + {operand(mem.x)}{off}{tail}]{mask}"
 
 
+def transfer(item: Inst) -> str:
+  """A DMA operation. Its operands are those of kind `dma` in the table, in that order; one plane only is written short."""
+  c, c2, zv, a, r, zh, size, rows, planes = (operand(s) for s in item.srcs)
+  if planes == "s0":
+    return f"{item.op.name} [{c} : {c2}], [{a} : {r}], {size}, {rows}"
+  return f"{item.op.name} [{c} : {c2}, {zv}], [{a} : {r}, {zh}], {size}, {rows}, {planes}"
+
+
 def operation(item: Inst) -> str:
   """One operation."""
+  if "dma" in item.op.operands:
+    return transfer(item)
   name = f"{item.op.name}.{item.mem.mtype.name.lower()}" if item.mem else item.op.name
   parts = [operand(item.dst)] if item.dst is not None else []
   parts += [operand(s) for s in item.srcs]
