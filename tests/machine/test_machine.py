@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from platformdirs import user_cache_dir
 
 from tests.iss.support import CONFIG, DATA, Machine, W
-from tinytpu.config import Config
+from tinytpu.config import preset
 from tinytpu.isa.faults import Fault
 from tinytpu.isa.instruction import Label, ins, pack
 from tinytpu.iss import build
@@ -168,7 +167,7 @@ print(*(m.__file__ for n, m in sys.modules.items() if n.startswith(("tinytpu.isa
 @pytest.mark.parametrize("side", [8, 16])
 def test_larger_tiles(side):
   """The simulator is one for all presets: registers, cross-lane moves, matrix steps with their order of sums, memory."""
-  config: Config = replace(CONFIG, name=f"{side}x{side}", sublanes=side, lanes=side)
+  config = preset(f"{side}x{side}", hbm_bytes=CONFIG.hbm_bytes)
   m = Machine(config)
   width = side * side
   rng = np.random.default_rng(side)

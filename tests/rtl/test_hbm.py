@@ -111,7 +111,7 @@ def test_random_operations(bench: tuple[UnitSim, Config], seed: int) -> None:
   print(f"seed {seed}")
   sim, config = bench
   rng = np.random.default_rng(seed)
-  b = Bench(config, rng, 8000 if config.width < 100 else 3000)
+  b = Bench(config, rng, 8000)
   foreign = [op.code for op in OPS.values() if op.slot == "T" and not op.name.startswith(("hld", "hst"))]
   counts = {"hld": 0, "hst": 0, "fault": 0, "coalesced": 0, "nothing": 0}
   while b.now < b.cycles - 3 * config.width - config.hbm_latency:
