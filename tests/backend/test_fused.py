@@ -147,6 +147,12 @@ def test_quotients_with_a_divisor_in_common(dtype, used, rng):
     assert np.all(off <= 2 * np.spacing(np.abs(rounded[finite])).astype(np.float64))
     edge = np.abs(exact) > 0.999999 * float(np.finfo(dtype).max)  # may round up to infinity
     np.testing.assert_array_equal(got[~finite & ~edge], rounded[~finite & ~edge])
+    few = np.arange(1, 41, dtype=np.float32) * np.float32(1e-45)  # subnormal dividends of small divisors: quotients are normal
+    if dtype == np.float32:
+      small = (2.0**-64 * rng.uniform(0.5, 1, 20)).astype(np.float32)
+      want = few.astype(np.float64) / small.astype(np.float64)[:, None]
+      got_few = (Tensor(np.repeat(few[None], 20, 0)).realize() / Tensor(small.reshape(20, 1)).realize()).numpy()
+      assert np.all(np.abs(got_few - want) <= 2 * np.spacing(want.astype(np.float32)))
     got, operations = used(lambda: (a / b).floor())
     assert "vfdiv" in operations
     np.testing.assert_array_equal(got, np.floor(rounded))

@@ -44,4 +44,4 @@ def quotient(b: Builder, x: Val, y: Val) -> Val:
   scale = b.vector("vsel", b.vector("vflt", large, size), small, _float(1.0))
   scale = b.vector("vsel", b.vector("vflt", size, small), large, scale)
   reciprocal = b.vector("vfrcp", b.vector("vfmul", y, scale))
-  return b.vector("vfmul", b.vector("vfmul", x, reciprocal), scale)
+  return b.vector("vfmul", b.vector("vfmul", x, scale), reciprocal)  # scaled first: a subnormal product would lose bits before it is
