@@ -26,6 +26,22 @@ def test_several_axes(floats):
     np.testing.assert_allclose(Tensor(a).sum(axes).numpy(), a.astype(np.float64).sum(axes), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("terms", range(2, 8))
+def test_short_sums_of_floats_go_in_order(terms, floats):
+  shapes = [((terms,), 0), ((1, terms), 1), ((4, terms), 1), ((terms, 4), 0), ((16, terms), 1), ((terms, 16), 0), ((9, terms), 1),
+            ((100, terms), 1), ((terms, 100), 0), ((3, terms, 5), 1), ((7, 3, terms), 2), ((64, terms, 64), 1)]
+  for shape, axis in shapes:
+    a = floats(*shape) * np.float32(10) ** floats(*shape).round()
+    x, columns = Tensor(a).realize(), np.moveaxis(a, axis, 0)
+    total, product = columns[0], columns[0]
+    for column in columns[1:]:
+      total, product = total + column, product * column
+    np.testing.assert_array_equal(x.sum(axis).numpy(), total, f"sum of {shape} along {axis}")
+    np.testing.assert_array_equal(x.prod(axis).numpy(), product, f"product of {shape} along {axis}")
+    np.testing.assert_array_equal((x.sum(axis) - x.max()).numpy(), total - a.max(), f"{shape} along {axis}, beside a long reduction")
+    np.testing.assert_array_equal(x.sum(axis).numpy(), a.sum(axis), f"numpy's sum of {shape} along {axis}")
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32])
 def test_integer_sums(dtype, rng):
   info = np.iinfo(dtype)

@@ -2,23 +2,24 @@
 
 Matrix products go to the matrix unit, padded if need be. Everything else has its lanes filled first: the axes whose
 neighbours lie side by side in memory become local, padded to a whole wave where that wastes less than dividing it;
-reductions with few outputs spread over the lanes. Then a little upcasting and unrolling lets loads overlap.
+reductions with few outputs spread over the lanes. Then a little upcasting and unrolling lets loads overlap (`overlap.py`).
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, heuristic
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.helpers import USE_TC
-from tinygrad.uop.ops import AxisType, Ops
+from tinygrad.uop.ops import AxisType, Ops, UOp
 
 from ..config import Config
 from . import reductions
 from .across import reducible
 from .matmul import matrix_product
+from .overlap import overlap
 from .padding import lengthen
 from .strides import side_by_side, size_of, work_along
 
@@ -57,15 +58,21 @@ def optimize(k: Scheduler, config: Config) -> Scheduler:
     return product
   k = k.copy()
   reduces = [u for u in k.ast.backward_slice if u.op is Ops.REDUCE]
-  if (plan := reductions.plan(k, config)) is not None:
+  plan = reductions.plan(k, config)
+  in_order = _unroll_in_order(k, plan.axes if plan is not None else ())
+  if plan is not None:
     number = next(k.opt_range)  # local ranges are ordered by number, the lowest fastest
     _fill_lanes(k, config, max(1, config.width // plan.lanes), powers_of_two=plan.columns)
     _upcast(k, config, max(1, min(MAX_SUMS, MAX_LOADS // max(1, _loads(k)))))
     reductions.spread(k, plan, next(k.opt_range) if plan.columns else number)
-    _unroll(k, reductions.BODY // (max(1, _loads(k)) * k.upcast_size()))
+    _unroll(k, reductions.BODY // (max(1, _loads(k)) * k.upcast_size()), in_order)
   else:
     room = config.width // (1 if all(reducible(u.arg[0], u.dtype) for u in reduces) else _group(k, config))
-    _overlap(k, config, _fill_lanes(k, config, room))
+    waves = _fill_lanes(k, config, room)
+    if reduces:
+      overlap(k, config, waves, in_order)
+    else:
+      _upcast(k, config, min(8, MAX_LOADS // (max(1, _loads(k)) * waves), MAX_UPCAST // waves))
   return k
 
 
@@ -135,15 +142,6 @@ def _loads(k: Scheduler) -> int:
   return sum(b not in stored for b in k.bufs)
 
 
-def _overlap(k: Scheduler, config: Config, waves: int) -> None:
-  """Unroll a reduction and upcast an output axis, so that several loads are under way at once. A little of the first, then the second
-  (sums that do not wait for each other), and the rest of the room to the first again."""
-  body = max(1, _loads(k)) * waves
-  body *= _unroll(k, min(4, MAX_LOADS // body))
-  body *= _upcast(k, config, min(8, MAX_LOADS // body, MAX_UPCAST // waves))
-  _unroll(k, MAX_LOADS // body)
-
-
 def _upcast(k: Scheduler, config: Config, most: int) -> int:
   """Upcast an output axis by at most `most`, the one along which least is done anew; returns by how much."""
   outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
@@ -154,11 +152,21 @@ def _upcast(k: Scheduler, config: Config, most: int) -> int:
   return 1
 
 
-def _unroll(k: Scheduler, most: int) -> int:
-  """Unroll the innermost reduction loop by at most `most`; returns by how much."""
-  axes = [i for i, axis in enumerate(k.unrollable_dims) if k.axis_types[axis] is AxisType.REDUCE]
-  if not axes or most < 2:
-    return 1
-  size = k.full_shape[k.unrollable_dims[axes[-1]]]
-  amount = _divisor(size, most)
-  return amount if amount > 1 and _try(k, OptOps.UNROLL, axes[-1], 0 if amount == size else amount) else 1
+def _unroll_in_order(k: Scheduler, taken: Sequence[UOp]) -> list[UOp]:
+  """Unroll sums that are to go in order, all of them or nothing: of what is unrolled in part, each part is summed up by itself. Returns
+  their ranges, without those `taken`."""
+  sums = [u for u in k.ast.toposort() if u.op is Ops.REDUCE and reductions.in_order(u)]
+  ranges = list(dict.fromkeys(r for u in sums for r in u.src[1:] if r in k.rngs and r not in taken))
+  if sum(map(reductions.terms, sums)) * max(1, _loads(k)) <= 2 * MAX_LOADS:
+    for r in ranges:
+      _try(k, OptOps.UNROLL, k.unrollable_dims.index(k.rngs.index(r)), 0)
+  return ranges
+
+
+def _unroll(k: Scheduler, most: int, in_order: Sequence[UOp]) -> None:
+  """Unroll the innermost reduction loop by at most `most`, unless its sum is to go in order."""
+  axes = [i for i, axis in enumerate(k.unrollable_dims) if k.axis_types[axis] is AxisType.REDUCE and k.rngs[axis] not in in_order]
+  if axes and most > 1:
+    size = k.full_shape[k.unrollable_dims[axes[-1]]]
+    if (amount := _divisor(size, most)) > 1:
+      _try(k, OptOps.UNROLL, axes[-1], 0 if amount == size else amount)

@@ -4,6 +4,8 @@ A reduction of K elements becomes one of K / g for each of g lanes, and one acro
 the tile, a column, or all of it; which of these, if any, follows from the lines of memory that the loads would touch. Each lane
 combines several elements in a balanced tree before it adds them to its sum, so that their loads are under way at once. What does
 not divide evenly is combined after the loop, the last elements under a gate that puts the operation's identity in their place.
+
+Short sums of floats go nowhere: they take their terms in ascending order.
 """
 from __future__ import annotations
 
@@ -25,6 +27,8 @@ BODY = 48
 """Loads that are to be under way at once."""
 PASS_CYCLES = 10
 """Cycles of a pass of a loop beside loads and their latency."""
+IN_ORDER = 8
+"""Sums and products of floats of fewer terms than this take them one after the other, as numpy's do."""
 
 
 class Plan(NamedTuple):
@@ -38,14 +42,16 @@ class Plan(NamedTuple):
 
 def plan(k: Scheduler, config: Config) -> Plan | None:
   """The best way to spread a kernel's reductions; None: leave them in one lane each."""
-  reduces = [u for u in k.ast.toposort() if u.op is Ops.REDUCE and _whole(u)]
-  if not reduces or any(not reducible(u.arg[0], u.dtype) or _entangled(u) for u in reduces):
+  whole = [u for u in k.ast.toposort() if u.op is Ops.REDUCE and _whole(u)]
+  reduces = [u for u in whole if not in_order(u)]
+  if not reduces or any(not reducible(u.arg[0], u.dtype) for u in reduces) or any(map(_entangled, whole)):
     return None
   outputs = k.ranges_of(AxisType.GLOBAL)
+  fixed = {r for u in whole if in_order(u) for r in u.src[1:]}
   best = Plan(1, False, (), sum(min(_cost(u, r, 1, False, outputs, config) for r in u.src[1:]) for u in reduces))
   for lanes, columns in ((config.lanes, False), (config.sublanes, True), (config.width, False)):
-    choices = [[(_cost(u, r, lanes, columns, outputs, config), i, r) for i, r in enumerate(u.src[1:]) if (size_of(r) or 0) > 1]
-               for u in reduces]
+    choices = [[(_cost(u, r, lanes, columns, outputs, config), i, r) for i, r in enumerate(u.src[1:])
+                if (size_of(r) or 0) > 1 and r not in fixed] for u in reduces]
     if columns and not any((size_of(r) or 1) % config.lanes == 0 for r in outputs) or not all(choices):
       continue
     chosen = [min(c)[2] for c in choices]
@@ -53,6 +59,18 @@ def plan(k: Scheduler, config: Config) -> Plan | None:
     if cost < best.cost:
       best = Plan(lanes, columns, tuple(dict.fromkeys(chosen)), cost)
   return best if best.lanes > 1 else None
+
+
+def in_order(u: UOp) -> bool:
+  """Whether a reduction is so short that its terms are combined in ascending order."""
+  if u.arg[0] is Ops.MAX or kind(u.dtype) != "f":
+    return False
+  return terms(u) < IN_ORDER
+
+
+def terms(u: UOp) -> float:
+  """Of a reduction; infinitely many if that is no constant."""
+  return math.prod((size_of(r) if r.op is Ops.RANGE else None) or math.inf for r in u.src[1:])
 
 
 def _whole(u: UOp) -> bool:
@@ -116,6 +134,17 @@ def _passes(full: int, loads: int) -> int:
   """Passes for `full` elements of so many loads each: as few as make a pass `BODY` loads at most, or up to twice that to divide evenly."""
   least = -(-full * loads // BODY)
   return next((n for n in range(least, min(2 * least, full) + 1) if n and full % n == 0), min(least, full))
+
+
+def unroll(k: Scheduler, r: UOp, amount: int) -> None:
+  """Combine `amount` terms along a range in each pass, in place and in a balanced tree."""
+  passes = (size_of(r) or 1) // amount
+  loop = r.replace(src=(r.src[0].const_like(passes),)) if passes > 1 else None
+  while (reduce := next((u for u in k.ast.toposort() if u.op is Ops.REDUCE and r in u.src[1:]), None)) is not None:
+    at = [UOp.const(n, r.dtype) if loop is None else loop * amount + n for n in range(amount)]
+    value = _tree(reduce.arg[0], [reduce.src[0].substitute({r: n}) for n in at])
+    ranges = [o for o in (loop if o is r else o for o in reduce.src[1:]) if o is not None]
+    k.ast = k.ast.substitute({reduce: value.reduce(*ranges, arg=(reduce.arg[0], 0)) if ranges else value})
 
 
 def _in_lane(reduce: UOp, r: UOp, lane: UOp, loop: UOp | None, full: int, rest: int) -> UOp:

@@ -15,15 +15,20 @@ def size_of(rng: UOp) -> int | None:
 
 def stride(index: UOp, rng: UOp) -> int | None:
   """Elements that `index` moves when `rng` counts up; None if that is no constant."""
-  total = 0
-  for term in index.get_idx().split_uop(Ops.ADD):
-    if term is rng:
-      total += 1
-    elif term.op is Ops.MUL and term.src[0] is rng and term.src[1].op is Ops.CONST:
-      total += term.src[1].val
-    elif rng in term.backward_slice_with_self:
-      return None
-  return total
+  return _step(index.get_idx(), rng)
+
+
+def _step(u: UOp, rng: UOp) -> int | None:
+  if u is rng:
+    return 1
+  if rng not in u.ranges:
+    return 0
+  if u.op is Ops.ADD:
+    steps = [_step(s, rng) for s in u.src]
+    return None if None in steps else sum(s or 0 for s in steps)
+  if u.op is Ops.MUL and u.src[1].op is Ops.CONST and (step := _step(u.src[0], rng)) is not None:
+    return step * u.src[1].val
+  return None
 
 
 def side_by_side(k: Scheduler, rng: UOp) -> int:
