@@ -41,14 +41,14 @@ SUITE = (
 
 
 def cycles(kernel: Kernel) -> int:
-  """Cycles of the kernel's second run on the default device.
+  """Cycles of the kernel's second run on the default device, with operands and result in VMEM, as on the earlier machine.
 
   Raises:
     RuntimeError: the device's answer is not numpy's, or nothing ran on it.
   """
   from tinygrad import Tensor
 
-  from tinytpu.backend.stats import stats
+  from tinytpu.backend.stats import SPILL, stats
   rng = np.random.default_rng(0)
   arrays = [rng.integers(-100, 100, shape, dtype=np.int32) for shape in kernel.shapes]
   operands = [Tensor(a).realize() for a in arrays]
@@ -59,12 +59,12 @@ def cycles(kernel: Kernel) -> int:
     raise RuntimeError(f"{kernel.name}: the device's answer differs from numpy's")
   if not stats.launches:
     raise RuntimeError(f"{kernel.name}: nothing ran on the device")
-  return stats.cycles
+  return sum(run.cycles for run in stats.runs if run.kernel != SPILL)
 
 
 def run(console: Console) -> dict[str, object]:
   """Measure, print a table, return the numbers."""
-  table = Table(title="Eleven kernels, int32, warm", title_justify="left")
+  table = Table(title="Eleven kernels, int32, warm, in VMEM", title_justify="left")
   for column in ("kernel", "elements", "cycles", "earlier machine", "elements/cycle", "speed-up"):
     table.add_column(column, justify="left" if column == "kernel" else "right")
   measured = {kernel.name: cycles(kernel) for kernel in SUITE}

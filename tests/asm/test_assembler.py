@@ -142,6 +142,14 @@ def test_directives() -> None:
   (".arg 32 buf 1", 1, 1, r"expected an argument register \(0 to 31\), found 32"),
   (".arg 1 buf 1\n.arg 1 buf 2", 2, 1, "argument 1 is given twice"),
   (".arg 1 grid x", 1, 1, "expected a grid axis"),
+  (".arg 1 fill x", 1, 1, "expected a buffer number"),
+  (".buf 1 64", 1, 1, "expected .buf K BYTES in, out or inout"),
+  (".buf 1 64 in word", 1, 1, "expected .buf K BYTES in, out or inout"),
+  (".buf 1 64 in\n.buf 1 64 in", 2, 1, "buffer 1 is described twice"),
+  (".buf 1 4294967296 in", 1, 1, "bytes below 2"),
+  (".direct\nhalt", 1, 1, "no version before .direct"),
+  ("halt\n.direct\nhalt\n.direct", 4, 1, "second .direct"),
+  (".cycles 5", 1, 1, "expected .cycles FIRST DIRECT"),
   (".data 5", 1, 1, "unknown directive '.data'"),
 ])
 def test_errors_name_the_place(text: str, line: int, column: int, message: str) -> None:

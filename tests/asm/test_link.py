@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinytpu.asm import assemble
-from tinytpu.asm.link import link
+from tinytpu.asm.link import Call, Spill, link
 from tinytpu.config import preset
 from tinytpu.machine import open_engine
 
@@ -68,14 +68,14 @@ def test_linked_programs_do_the_same(kind: str) -> None:
   apart, cycles = run([p.words for p, _ in programs], [v for _, v in programs], kind)
   want = ((np.arange(16) + 6) * 2 - 5) * 2 + 7
   np.testing.assert_array_equal(apart, want)
-  together, one = run([link(programs).words], [[]], kind)
+  together, one = run([link([Call(*p) for p in programs]).words], [[]], kind)
   np.testing.assert_array_equal(together, want)
   assert one[0] < sum(cycles)
 
 
 def test_arguments_from_a_table() -> None:
   program = assemble(ADDS, CONFIG)
-  linked = link([(program, [DATA, 1, 1]), (program, [DATA, None, None]), (program, [None, 2, None])], TABLE)
+  linked = link([Call(program, values) for values in ([DATA, 1, 1], [DATA, None, None], [None, 2, None])], TABLE)
   assert linked.cells == [(1, 1), (1, 2), (2, 0), (2, 2)]
   for table, total in (([10, 3, DATA, 1], 1 + 30 + 2), ([7, 1, DATA, 4], 1 + 7 + 8)):
     memory, _ = run([linked.words], [[]], table=table)
@@ -86,12 +86,12 @@ def test_more_arguments_than_a_tile_holds() -> None:
   sums = assemble(".kernel sums\n" + "\n".join(f".arg {n} var v{n}" for n in range(32)) + "\nsadd s1, s0, 0\n"
                   + "\n".join(f"sadd s1, s1, s{32 + n}" for n in range(1, 32)) + "\nvmov v1, s1\nhst.w v1, [s32 + s0]\nhalt", CONFIG)
   values = [n * n + 1 for n in range(1, 32)]
-  memory, _ = run([link([(sums, [None] * 32)], TABLE).words], [[]], table=[DATA, *values])
+  memory, _ = run([link([Call(sums, [None] * 32)], TABLE).words], [[]], table=[DATA, *values])
   np.testing.assert_array_equal(memory, np.full(16, sum(values)))
 
 
 def test_a_place_belongs_to_a_call() -> None:
-  linked = link([(assemble(text, CONFIG), values) for text, values in CALLS])
+  linked = link([Call(assemble(text, CONFIG), values) for text, values in CALLS])
   assert [linked.call_at(start) for start in linked.starts] == list(range(len(CALLS)))
   assert [linked.call_at(start - 1) for start in linked.starts[1:]] == list(range(len(CALLS) - 1))
 
@@ -99,3 +99,45 @@ def test_a_place_belongs_to_a_call() -> None:
 def test_presets_do_not_mix() -> None:
   with pytest.raises(ValueError, match="not of none"):
     link([])
+
+
+# Two versions, each with a branch of its own: the first adds 1, the second, which does not start a packet, 100.
+WAYS = """.kernel ways
+.arg 0 buf 0
+.buf 0 64 inout
+.cycles 40 50
+  hld.w v1, [s32 + s0]
+  jmp one
+  trap 1
+one:
+  vadd v1, v1, 1
+  hst.w v1, [s32 + s0] ; halt
+.direct
+  hld.w v1, [s32 + s0]
+  jmp two
+  trap 2
+two:
+  vadd v1, v1, 100
+  hst.w v1, [s32 + s0] ; halt
+"""
+
+
+@pytest.mark.parametrize("kind", ["iss", "rtl"])
+@pytest.mark.parametrize("ways", [[True], [False, True, True, False], [True, False, True]])
+def test_either_version(kind: str, ways: list[bool]) -> None:
+  program = assemble(WAYS, CONFIG)
+  assert program.direct % 4, "it should start within a packet"
+  memory, _ = run([link([Call(program, [DATA], direct) for direct in ways]).words], [[]], kind)
+  np.testing.assert_array_equal(memory, np.arange(16) + sum(100 if direct else 1 for direct in ways))
+
+
+@pytest.mark.parametrize("kind", ["iss", "rtl"])
+def test_spills_come_after_the_call_before(kind: str) -> None:
+  """What a call left in VMEM is in device memory when the next one reads it there."""
+  keep = assemble(".kernel keep\n.arg 0 buf 0\nhld.w v1, [s32 + s0]\nvadd v1, v1, 5\nvadd v2, v1, 5\n"
+                  "vst.w v1, [s0 + s0 + 64]\nvst.w v2, [s0 + s0 + 80]\nhalt", CONFIG)
+  spills = [Spill(320, DATA, 32), Spill(256 + 32, DATA + 32, 32)]
+  linked = link([Call(keep, [DATA]), Call(assemble(TWICE, CONFIG), [DATA], spills=spills)])
+  memory, _ = run([linked.words], [[]], kind)
+  want = np.arange(16) + np.where(np.arange(16) < 8, 10, 5)
+  np.testing.assert_array_equal(memory, want * 2)

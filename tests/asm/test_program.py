@@ -10,20 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinytpu.asm import Arg, ArgKind, ContainerError, Program, assemble, isa_hash
+from tinytpu.asm.program import Access, Buf
 
 ARGS = st.one_of(
-  st.builds(Arg, st.integers(0, 31), st.sampled_from([ArgKind.BUF, ArgKind.GRID]), st.integers(0, 65535)),
+  st.builds(Arg, st.integers(0, 31), st.sampled_from([k for k in ArgKind if k != ArgKind.VAR]), st.integers(0, 65535)),
   st.builds(Arg, st.integers(0, 31), st.just(ArgKind.VAR), st.text(max_size=20)))
 PROGRAMS = st.builds(
   Program, st.lists(st.integers(0, 2**64 - 1), max_size=9).map(lambda w: np.array(w, np.uint64)), st.text(max_size=20),
-  st.lists(ARGS, max_size=4).map(tuple), st.integers(0, 2**32 - 1), st.text(max_size=8), st.none() | st.text(max_size=50))
+  st.lists(ARGS, max_size=4).map(tuple), st.integers(0, 2**32 - 1), st.text(max_size=8), st.none() | st.text(max_size=50),
+  st.lists(st.builds(Buf, st.integers(0, 65535), st.integers(0, 2**32 - 1), st.sampled_from(Access), st.booleans()), max_size=3).map(tuple))
+TWO_WAYS = ".kernel k\n.arg 0 buf 0\n.arg 1 vmem 0\n.arg 2 fill 0\n.buf 0 64 inout words\n.cycles 7 9\n  halt\n.direct\n  nop ; halt\n"
 
 
 @given(PROGRAMS)
 def test_every_record_survives(program: Program) -> None:
   again = Program.from_bytes(program.to_bytes())
   assert again.words.tolist() == program.words.tolist() and again.words.dtype == np.uint64
-  for field in ("name", "args", "vmem_bytes", "config", "source"):
+  for field in ("name", "args", "vmem_bytes", "config", "source", "bufs"):
     assert getattr(again, field) == getattr(program, field)
   assert again == program
 
@@ -34,7 +37,7 @@ def test_layout_byte_by_byte() -> None:
               + b"VMEM" + b"\4\0\0\0" + b"\5\0\0\0\0\0\0\0"
               + b"ARGS" + b"\x0b\0\0\0" + b"\3\1\3\0xyz" + b"\1\0\2\1" + bytes(5)
               + b"CODE" + b"\x08\0\0\0" + bytes([8, 7, 6, 5, 4, 3, 2, 1]))
-  header = b"TINYTPU\0" + b"\1\0" + b"\5\0" + struct.pack("<I", zlib.crc32(isa_hash() + sections)) + isa_hash()
+  header = b"TINYTPU\0" + b"\2\0" + b"\5\0" + struct.pack("<I", zlib.crc32(isa_hash() + sections)) + isa_hash()
   assert program.to_bytes() == header + sections
 
 
@@ -70,6 +73,20 @@ def damaged(at: int, new: bytes, fix_checksum: bool = True) -> bytes:
 def test_damage_is_named(data: bytes, message: str) -> None:
   with pytest.raises(ContainerError, match=message):
     Program.from_bytes(data)
+
+
+def test_two_versions_survive() -> None:
+  program = assemble(TWO_WAYS)
+  again = Program.from_bytes(program.to_bytes())
+  assert (again.direct, again.cycles, again.bufs) == (1, (7, 9), (Buf(0, 64, Access.INOUT, words=True),)) and again == program
+  data = program.to_bytes()
+  for bad, change, message in ((data.index(b"BUFS") + 10, b"\x09", "section BUFS at offset .*: unknown access 9"),
+                               (data.index(b"BUFS") + 4, b"\7", "section BUFS at offset .*: 7 bytes are not whole records of 8"),
+                               (data.index(b"WAYS") + 8, b"\x44", "section WAYS at offset .*: word 68 is beyond the code"),
+                               (data.index(b"WAYS") + 4, b"\x13", "section WAYS at offset .*: expected 20 bytes, found 19")):
+    broken = data[:bad] + change + data[bad + 1:]
+    with pytest.raises(ContainerError, match=message):
+      Program.from_bytes(broken[:12] + struct.pack("<I", zlib.crc32(broken[16:])) + broken[16:])
 
 
 def test_missing_section() -> None:

@@ -60,6 +60,23 @@ L4:
   assert disassemble(Program(program.words), addresses=True).splitlines()[2] == "  smov s1, 5 ; vfadd v1, 1.5, v2  # @0"
 
 
+def test_two_versions() -> None:
+  text = """.kernel k
+.arg 0 buf 0
+.arg 1 vmem 0
+.arg 2 fill 0
+.buf 0 64 out
+.buf 1 12 in words
+.cycles 10 20
+L0:
+  jmp L0
+.direct
+L1:
+  jmp L1
+"""
+  assert disassemble(assemble(text)) == text
+
+
 def test_unused_bits_and_broken_groups_are_said() -> None:
   halt = encode(Instr(OPS["halt"]))
   assert "halt with unused bits set" in disassemble([halt | 1 << 40])

@@ -67,7 +67,7 @@ def test_pattern_addresses_what_was_asked(offsets, active, form):
 def run(items: list[Inst | Loop], args: int = 1) -> np.ndarray:
   """Compile machine IR and run it with argument register 0 = 0; returns the first 4 KiB of memory as words."""
   code = allocate(flatten(items, Config.LOOP_DEPTH), CONFIG, "test", args)
-  program = assemble(render("test", [], 0, schedule(code, CONFIG), CONFIG), CONFIG)
+  program = assemble(render("test", [], [schedule(code, CONFIG)], CONFIG), CONFIG)
   engine = open_engine(CONFIG)
   engine.hbm[1 << 16:(1 << 16) + len(program.code_bytes())] = np.frombuffer(program.code_bytes(), np.uint8)
   result = engine.launch(1 << 16, [0] * args, limit=1_000_000)

@@ -5,14 +5,17 @@ import re
 
 from ..config import PRESETS, Config
 from ..isa.encoding import CHAIN
-from ..isa.instruction import EncodeError, Instr, Label, Raw, pack
+from ..isa.instruction import EncodeError, Instr, Label, Raw, lay_out, pack
 from .errors import ParseError, TasmError
 from .operands import parse_operation
-from .program import Arg, ArgKind, Program
+from .program import Access, Arg, ArgKind, Buf, Program
 
 _LABEL = re.compile(r"\s*([A-Za-z_$][\w.$]*)\s*:")
 _DIRECTIVE = re.compile(r"\s*(\.[A-Za-z]+)\b")
-DIRECTIVES = {".kernel": ".kernel NAME", ".arg": ".arg N buf K, .arg N var NAME or .arg N grid AXIS", ".vmem": ".vmem BYTES"}
+DIRECTIVES = {".kernel": ".kernel NAME", ".arg": ".arg N buf K, .arg N var NAME, .arg N grid AXIS, .arg N vmem K or .arg N fill K",
+              ".vmem": ".vmem BYTES", ".buf": ".buf K BYTES in, out or inout, and perhaps words", ".cycles": ".cycles FIRST DIRECT",
+              ".direct": ".direct alone"}
+_DIRECT = Label(".direct")  # no name that a text can give
 ARG_REGISTERS = Config.SREGS - Config.ARG_BASE
 
 
@@ -37,6 +40,8 @@ class _Assembler:
     self.lines = text.splitlines()
     self.name: str | None = None
     self.vmem: int | None = None
+    self.bufs: dict[int, Buf] = {}
+    self.cycles: tuple[int, int] | None = None
     self.args: dict[int, Arg] = {}
     self.groups: list[list[Instr | Raw] | Label] = []
     self.places: list[list[tuple[int, int, int]]] = []  # per group: (line, column, length) of each operation
@@ -49,8 +54,10 @@ class _Assembler:
     except EncodeError as error:
       places = self.places[error.group or 0]
       raise self._error(str(error), *places[min(error.position or 0, len(places) - 1)]) from None
+    direct = lay_out(self.groups).labels[_DIRECT.name] if _DIRECT in self.groups else 0
     return Program(words, self.name or "kernel", tuple(self.args[n] for n in sorted(self.args)), self.vmem or 0, self.config.name,
-                   self.text if keep_source else None)
+                   self.text if keep_source else None, tuple(self.bufs[n] for n in sorted(self.bufs)), direct,
+                   self.cycles if self.cycles and direct else (0, 0))
 
   def _error(self, message: str, line: int, column: int, length: int = 1) -> TasmError:
     return TasmError(message, self.file, line + 1, column + 1, self.lines[line], length)
@@ -107,11 +114,35 @@ class _Assembler:
       if (vmem := int(words[0])) > self.config.vmem_bytes:
         raise self._error(f"{vmem} bytes of VMEM asked for, {self.config.name} has {self.config.vmem_bytes}", number, column, len(name))
       self.vmem = vmem
+    elif name == ".direct":
+      if words:
+        raise bad
+      if _DIRECT in self.groups or not self.groups:
+        raise self._error("second .direct" if self.groups else "no version before .direct", number, column, len(name))
+      self.groups.append(_DIRECT)
+      self.places.append([(number, column, len(name))])
+    elif name == ".cycles":
+      if len(words) != 2 or not all(w.isdecimal() for w in words):
+        raise bad
+      self.cycles = int(words[0]), int(words[1])
+    elif name == ".buf":
+      self._buf(number, column, len(line) - column, words, bad)
     else:
       kinds = {kind.name.lower(): kind for kind in ArgKind}
       if len(words) != 3 or not words[0].isdecimal() or words[1] not in kinds:
         raise bad
       self._arg(number, column, len(line) - column, int(words[0]), kinds[words[1]], words[2])
+
+  def _buf(self, number: int, column: int, length: int, words: list[str], bad: TasmError) -> None:
+    accesses = {access.name.lower(): access for access in Access}
+    numeric = len(words) >= 3 and words[0].isdecimal() and words[1].isdecimal()
+    if not numeric or words[2] not in accesses or words[3:] not in ([], ["words"]):
+      raise bad
+    if (buffer := int(words[0])) > 0xFFFF or int(words[1]) >= 1 << 32:
+      raise self._error("expected a buffer number up to 65535 and bytes below 2^32", number, column, length)
+    if buffer in self.bufs:
+      raise self._error(f"buffer {buffer} is described twice", number, column, length)
+    self.bufs[buffer] = Buf(buffer, int(words[1]), accesses[words[2]], len(words) == 4)
 
   def _arg(self, number: int, column: int, length: int, register: int, kind: ArgKind, value: str) -> None:
     if register >= ARG_REGISTERS:
@@ -119,6 +150,6 @@ class _Assembler:
     if register in self.args:
       raise self._error(f"argument {register} is given twice", number, column, length)
     if kind != ArgKind.VAR and (not value.isdecimal() or int(value) > 0xFFFF):
-      what = "buffer number" if kind == ArgKind.BUF else "grid axis"
+      what = "grid axis" if kind == ArgKind.GRID else "buffer number"
       raise self._error(f"expected a {what} (0 to 65535), found {value!r}", number, column, length)
     self.args[register] = Arg(register, kind, value if kind == ArgKind.VAR else int(value))

@@ -32,7 +32,10 @@ def disassemble(program: Program | np.ndarray | Sequence[int], *, addresses: boo
   starts = {start for start, _ in groups}
   targets = {instr.imm for _, group in groups for word in group if (instr := _instruction(word)) and "to" in instr.op.operands}
   labels = {target: f"L{target}" for target in targets & starts}
+  direct = program.direct if isinstance(program, Program) else 0
   for start, group in groups:
+    if start == direct > 0:
+      lines.append(".direct")
     if start in labels:
       lines.append(f"{labels[start]}:")
     text, note = _group_text(group, labels)
@@ -72,7 +75,9 @@ def operation_text(instr: Instr, labels: dict[int, str] | None = None) -> str:
 
 
 def _header(program: Program) -> list[str]:
-  lines = [f".kernel {program.name}", *map(str, program.args)]
+  lines = [f".kernel {program.name}", *map(str, program.args), *map(str, program.bufs)]
+  if program.direct:
+    lines.append(f".cycles {program.cycles[0]} {program.cycles[1]}")
   return [*lines, f".vmem {program.vmem_bytes}"] if program.vmem_bytes else lines
 
 

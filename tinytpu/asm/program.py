@@ -17,6 +17,8 @@ Layout, little endian, every section padded with zeros to 8 bytes:
     ARGS    per argument: uint8 register number from ARG_BASE, uint8 kind, uint16 buffer number, grid axis
             or length of the variable's name, then that name in UTF-8
     CODE    uint64 words
+    BUFS    per buffer that is used: uint16 number, uint8 access, uint8 1 if it must start at a word, uint32 bytes; optional
+    WAYS    uint32 word of the version in device memory; uint64 estimated cycles of the first version, uint64 of that one; optional
     SRC     assembly text, UTF-8; optional
 """
 from __future__ import annotations
@@ -35,13 +37,15 @@ from ..isa.encoding import BKind, MemType
 from ..isa.table import OPS
 from .errors import ContainerError
 
-MAGIC, VERSION = b"TINYTPU\0", 1
+MAGIC, VERSION = b"TINYTPU\0", 2
 _HEADER = struct.Struct("<8sHHI16s")
 _SECTION = struct.Struct("<4sI")
 _ARG = struct.Struct("<BBH")
+_BUF = struct.Struct("<HBBI")
+_WAYS = struct.Struct("<IQQ")
 _CRC_FROM = 16
 _REQUIRED = ("NAME", "CONF", "VMEM", "ARGS", "CODE")
-_KNOWN = (*_REQUIRED, "SRC")
+_KNOWN = (*_REQUIRED, "BUFS", "WAYS", "SRC")
 
 
 def isa_hash() -> bytes:
@@ -53,15 +57,42 @@ def isa_hash() -> bytes:
 
 
 class ArgKind(IntEnum):
-  """What an argument register receives: a buffer's HBM byte address, a variable's value, a dimension of the launch grid."""
+  """What an argument register receives: a buffer's HBM byte address, a variable's value, a dimension of the launch grid, the VMEM byte
+  address of a buffer's copy there, the bytes that the program must bring to it (0: they are there)."""
   BUF = 0
   VAR = 1
   GRID = 2
+  VMEM = 3
+  FILL = 4
+
+
+class Access(IntEnum):
+  """What a program does with a buffer: reads it; writes all of it, whatever was in it; anything else, so that its contents count."""
+  IN = 0
+  OUT = 1
+  INOUT = 2
+
+
+@dataclass(frozen=True)
+class Buf:
+  """A buffer that the program uses, by number, and how many of its bytes. words: whether the first version needs it to start at a word."""
+  number: int
+  bytes: int
+  access: Access
+  words: bool = False
+
+  @property
+  def writes(self) -> bool:
+    """Whether the program writes to it."""
+    return self.access is not Access.IN
+
+  def __str__(self) -> str:
+    return f".buf {self.number} {self.bytes} {self.access.name.lower()}{' words' if self.words else ''}"
 
 
 @dataclass(frozen=True)
 class Arg:
-  """Argument register `Config.ARG_BASE + register` receives `value`: buffer number (BUF), name (VAR) or grid axis (GRID)."""
+  """Argument register `Config.ARG_BASE + register` receives `value`: buffer number (BUF, VMEM, FILL), name (VAR) or grid axis (GRID)."""
   register: int
   kind: ArgKind
   value: int | str
@@ -74,9 +105,13 @@ class Arg:
 class Program:
   """An assembled program.
 
+  It may have two versions. The first takes buffers with an argument of kind VMEM to be in VMEM, and buffers that it writes not to overlap
+  others; the second, from word `direct` on (0: there is none), works on device memory alone and needs neither.
+
   Attributes:
-    words: uint64, word 0 is the entry. name: kernel name. args: argument registers, by number. vmem_bytes: VMEM used.
-    config: name of the preset it was assembled for. source: its assembly text, or None.
+    words: uint64, word 0 is the entry. name: kernel name. args: argument registers, by number. vmem_bytes: VMEM used, from 0.
+    config: name of the preset it was assembled for. source: its assembly text, or None. bufs: the buffers it uses, if it tells.
+    direct: see above. cycles: estimates of the first version's and the other's cycles, for whoever chooses; without filling VMEM.
   """
   words: np.ndarray
   name: str = "kernel"
@@ -84,6 +119,9 @@ class Program:
   vmem_bytes: int = 0
   config: str = "4x4"
   source: str | None = None
+  bufs: tuple[Buf, ...] = ()
+  direct: int = 0
+  cycles: tuple[int, int] = (0, 0)
 
   def __eq__(self, other: object) -> bool:
     return isinstance(other, Program) and self.to_bytes() == other.to_bytes()
@@ -96,7 +134,12 @@ class Program:
     """The container, see the module's layout."""
     payloads = {
       "NAME": self.name.encode(), "CONF": self.config.encode(), "VMEM": struct.pack("<I", self.vmem_bytes),
-      "ARGS": b"".join(_pack_arg(arg) for arg in self.args), "CODE": self.code_bytes()}
+      "ARGS": b"".join(_pack_arg(arg) for arg in self.args),
+      "CODE": self.code_bytes()}
+    if self.bufs:
+      payloads["BUFS"] = b"".join(_BUF.pack(b.number, b.access, b.words, b.bytes) for b in self.bufs)
+    if self.direct:
+      payloads["WAYS"] = _WAYS.pack(self.direct, *self.cycles)
     if self.source is not None:
       payloads["SRC"] = self.source.encode()
     body = b"".join(_SECTION.pack(tag.ljust(4).encode(), len(p)) + p + bytes(-len(p) % 8) for tag, p in payloads.items())
@@ -129,11 +172,17 @@ class Program:
     code, at = sections["CODE"]
     if len(code) % enc.WORD_BYTES:
       raise ContainerError(f"section CODE at offset {at}: {len(code)} bytes are not whole words of {enc.WORD_BYTES}")
-    vmem, at = sections["VMEM"]
-    if len(vmem) != 4:
-      raise ContainerError(f"section VMEM at offset {at}: expected 4 bytes, found {len(vmem)}")
+    ways = sections.get("WAYS", (bytes(_WAYS.size), 0))
+    for tag, (payload, at), size in (("VMEM", sections["VMEM"], 4), ("WAYS", ways, _WAYS.size)):
+      if len(payload) != size:
+        raise ContainerError(f"section {tag} at offset {at}: expected {size} bytes, found {len(payload)}")
+    direct, first_cycles, direct_cycles = _WAYS.unpack(ways[0])
+    if direct > len(code) // enc.WORD_BYTES:
+      raise ContainerError(f"section WAYS at offset {ways[1]}: word {direct} is beyond the code")
     return cls(np.frombuffer(code, "<u8").astype(np.uint64), _text(sections, "NAME"), _unpack_args(*sections["ARGS"]),
-               struct.unpack("<I", vmem)[0], _text(sections, "CONF"), _text(sections, "SRC") if "SRC" in sections else None)
+               struct.unpack("<I", sections["VMEM"][0])[0], _text(sections, "CONF"),
+               _text(sections, "SRC") if "SRC" in sections else None,
+               _unpack_bufs(*sections.get("BUFS", (b"", 0))), direct, (first_cycles, direct_cycles))
 
   def dump(self) -> str:
     """Every record in readable text: header, arguments, section sizes, disassembly with word indices."""
@@ -145,12 +194,16 @@ class Program:
       f"code       {len(self.words)} words, {len(self.code_bytes())} bytes",
       f"source     {source}", f"arguments  {len(self.args)}"]
     lines += [f"  s{Config.ARG_BASE + arg.register}  {_describe(arg)}" for arg in self.args]
+    lines += [f"buffer {b.number}   {b.bytes} bytes, {b.access.name.lower()}{', at words' if b.words else ''}" for b in self.bufs]
+    if self.direct:
+      lines.append(f"versions   from word 0: {self.cycles[0]} cycles estimated; from {self.direct}, in device memory: {self.cycles[1]}")
     return "\n".join(lines) + "\n\n" + disassemble(self.words, addresses=True)
 
 
 def _describe(arg: Arg) -> str:
   return {ArgKind.BUF: f"address of buffer {arg.value}", ArgKind.VAR: f"value of variable {arg.value}",
-          ArgKind.GRID: f"grid size along axis {arg.value}"}[arg.kind]
+          ArgKind.GRID: f"grid size along axis {arg.value}", ArgKind.VMEM: f"VMEM address of buffer {arg.value}",
+          ArgKind.FILL: f"bytes of buffer {arg.value} to bring to VMEM"}[arg.kind]
 
 
 def _pack_arg(arg: Arg) -> bytes:
@@ -178,6 +231,17 @@ def _unpack_args(data: bytes, base: int) -> tuple[Arg, ...]:
     args.append(Arg(register, ArgKind(kind), _utf8(data[at:at + value], where)))
     at += value
   return tuple(args)
+
+
+def _unpack_bufs(data: bytes, base: int) -> tuple[Buf, ...]:
+  if len(data) % _BUF.size:
+    raise ContainerError(f"section BUFS at offset {base}: {len(data)} bytes are not whole records of {_BUF.size}")
+  bufs = []
+  for i, (number, access, words, size) in enumerate(_BUF.iter_unpack(data)):
+    if access not in list(Access):
+      raise ContainerError(f"section BUFS at offset {base + i * _BUF.size}: unknown access {access}")
+    bufs.append(Buf(number, size, Access(access), bool(words)))
+  return tuple(bufs)
 
 
 def _sections(data: bytes, count: int) -> dict[str, tuple[bytes, int]]:

@@ -11,19 +11,28 @@ import numpy as np
 from tinygrad.device import Allocator, BufferSpec, Compiled, Program, TinyELF
 from tinygrad.helpers import DEBUG, DEV, PROFILE
 
+from ..asm import assemble
+from ..asm.link import Spill
 from ..asm.program import ArgKind
 from ..asm.program import Program as Container
-from ..config import preset
+from ..config import Config, preset
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
 from .dump import launched
 from .graph import TinyTPUGraph
 from .heap import Heap
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
-from .stats import Run, stats
+from .residency import Admission, Residency, Span
+from .stats import SPILL, Run, stats
 from .timeline import Timeline
 
 ALIGN = 256
 """Bytes at whose multiples buffers start."""
+
+SPILLS = 8
+"""Ranges that one launch moves out of VMEM; fewer have sizes of 0."""
+_SPILL_TEXT = "\n".join(
+  [f".kernel {SPILL}", *(f".arg {n} var v{n}" for n in range(3 * SPILLS)), "smov s1, 1",
+   *(f"dmao [s{n} : s0], [s{n + 1} : s0], s{n + 2}, s1" for n in range(Config.ARG_BASE, Config.ARG_BASE + 3 * SPILLS, 3)), "halt", ""])
 
 
 @dataclass(frozen=True)
@@ -40,15 +49,18 @@ class TinyTPUAllocator(Allocator["TinyTPUDevice"]):
     return HbmBuffer(self.dev.heap.take(_rounded(size), ALIGN), size)
 
   def _free(self, opaque: HbmBuffer, options: BufferSpec) -> None:
+    self.dev.spill(self.dev.residency.write(opaque.address, opaque.address + _rounded(opaque.size)))
     self.dev.heap.give(opaque.address, _rounded(opaque.size))
 
   def _offset(self, buf: HbmBuffer, size: int, offset: int) -> HbmBuffer:
     return HbmBuffer(buf.address + offset, size)
 
   def _copyin(self, dest: HbmBuffer, src: memoryview) -> None:
+    self.dev.spill(self.dev.residency.write(dest.address, dest.address + len(src)))
     self.dev.engine.hbm[dest.address:dest.address + len(src)] = np.frombuffer(src, np.uint8)
 
   def _copyout(self, dest: memoryview, src: HbmBuffer) -> None:
+    self.dev.spill(self.dev.residency.read(src.address, src.address + len(dest)))
     np.frombuffer(dest, np.uint8)[:] = self.dev.engine.hbm[src.address:src.address + len(dest)]
 
 
@@ -70,7 +82,8 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     self._release = weakref.finalize(self, dev.release, self.address, len(code))
     self._release.atexit = False
 
-  def arguments(self, bufs: Sequence[HbmBuffer], global_size: Sequence[int], vals: Sequence[int | None]) -> list[int]:
+  def arguments(self, bufs: Sequence[HbmBuffer], global_size: Sequence[int], vals: Sequence[int | None],
+                admission: Admission) -> list[int]:
     """The argument registers' values of a launch.
 
     Raises:
@@ -79,8 +92,16 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     values = dict(zip(self.names[len(self.names) - len(vals):], vals, strict=True))
     args = [0] * (max((a.register for a in self.container.args), default=-1) + 1)
     for a in self.container.args:
-      value = bufs[int(a.value)].address if a.kind is ArgKind.BUF else int(global_size[int(a.value)]) if a.kind is ArgKind.GRID \
-        else values[str(a.value)]
+      value: int | None
+      match a.kind:
+        case ArgKind.BUF:
+          value = bufs[int(a.value)].address
+        case ArgKind.GRID:
+          value = int(global_size[int(a.value)])
+        case ArgKind.VAR:
+          value = values[str(a.value)]
+        case _:
+          value = admission.values.get((a.kind, int(a.value)), 0)
       if value is None:
         raise RuntimeError(f"kernel {self.name}: variable {a.value} has no value")
       args[a.register] = value
@@ -99,9 +120,12 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     Raises:
       RuntimeError: the program faulted; names kernel and fault.
     """
-    args = self.arguments(bufs, global_size, vals)
+    admission = self.dev.residency.admit(self.container, [Span(b.address, b.size) for b in bufs])
+    self.dev.spill(admission.spills)
+    args = self.arguments(bufs, global_size, vals, admission)
     limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
-    result = self.dev.launch(self.name, self.address, args, limit, self.profile_key)
+    entry = self.container.direct if admission.direct else 0
+    result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key)
     if result.fault is not None:
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
     launched(self.container, result.cycles, result.counters)
@@ -119,6 +143,7 @@ class TinyTPUDevice(Compiled):
       raise RuntimeError(f"{device} has no interface {target.interface!r}; there are ISS (the default), RTL, and BOTH, which compares them")
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.heap = Heap(0, self.config.hbm_bytes)
+    self.residency = Residency(self.config)
     self._stale = False
     self._code_blocks: set[int] = set()
     graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
@@ -144,13 +169,26 @@ class TinyTPUDevice(Compiled):
     """Give code memory back."""
     self.heap.give(address, size)
 
-  def launch(self, name: str, address: int, args: Sequence[int] = (), limit: int | None = None,
+  @cached_property
+  def _spill_program(self) -> int:
+    """Address of the program that empties VMEM."""
+    return self.upload(assemble(_SPILL_TEXT, self.config).code_bytes())
+
+  def spill(self, spills: Sequence[Spill]) -> None:
+    """Move ranges of VMEM to device memory, a few in a launch."""
+    for at in range(0, len(spills), SPILLS):
+      args = [word for s in spills[at:at + SPILLS] for word in (s.vmem, s.hbm, s.bytes)]
+      result = self.launch(SPILL, self._spill_program, args + [0] * (3 * SPILLS - len(args)))
+      if result.fault is not None:
+        raise RuntimeError(f"moving buffers out of VMEM on {self.device} stopped: {result.fault}")
+
+  def launch(self, name: str, address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              profile_key: bytes | None = None) -> RunResult:
     """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
     stale, self._stale = self._stale, False
     if self.kind == "both":
       self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
-    result = self.engine.launch(address, args, limit=limit, invalidate=stale)
+    result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=stale)
     if result.fault is None:
       stats.add(Run(self.device, name, result.cycles, result.counters))
       self.timeline.add(name, result.cycles, profile_key)

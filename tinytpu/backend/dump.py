@@ -3,8 +3,8 @@
     folder/KERNEL-HASH/  0-uops.txt       tinygrad's linear UOps, as they reach the renderer
                          1-lowered.txt    machine IR on virtual registers (v%7), loops indented
                          2-pipelined.txt  after pipelining of matrix loops
-                         3-staged.txt     with buffers staged in VMEM
-                         4-allocated.txt  linear, on physical registers, spills included
+                         3-staged.txt     with buffers in VMEM
+                         4-allocated.txt  linear, on physical registers, spills included; `.direct`: the version in device memory
                          5-groups.txt     the TASM text: one issue group a line
                          6-encoded.txt    every word, disassembled
                          cycles.jsonl     one line a launch: cycles and event counters
@@ -89,10 +89,11 @@ class Dump:
     if self.on:
       self.stages.append((stage, "\n".join(tree(items)) + "\n"))
 
-  def code(self, stage: str, code: Code) -> None:
-    """Linear machine IR."""
+  def code(self, stage: str, *versions: Code) -> None:
+    """Linear machine IR of a program's versions."""
     if self.on:
-      self.stages.append((stage, "\n".join(f"{x.name}:" if isinstance(x, Label) else f"  {operation(x)}" for x in code.items) + "\n"))
+      texts = ["\n".join(f"{x.name}:" if isinstance(x, Label) else f"  {operation(x)}" for x in code.items) + "\n" for code in versions]
+      self.stages.append((stage, ".direct\n".join(texts)))
 
   def text(self, text: str) -> None:
     """The TASM text."""

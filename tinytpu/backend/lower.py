@@ -48,18 +48,41 @@ class Parameter:
     return self.elements * self.itemsize
 
 
+class Arguments:
+  """Argument registers of a kernel, taken one after the other. lines: TASM directives about them."""
+
+  def __init__(self, kernel: str, config: Config):
+    self.kernel, self.limit = kernel, config.SREGS - config.ARG_BASE
+    self.lines: list[str] = []
+
+  @property
+  def left(self) -> int:
+    """Registers that are not taken."""
+    return self.limit - len(self.lines)
+
+  def take(self, what: str) -> Reg:
+    """The next one; `what` it receives, as TASM names it.
+
+    Raises:
+      UnsupportedError: there is none left.
+    """
+    n = len(self.lines)
+    if not self.left:
+      raise UnsupportedError(f"kernel {self.kernel} takes more than {n} buffers, variables and grid sizes")
+    self.lines.append(f".arg {n} {what}")
+    return Reg("s", Config.ARG_BASE + n)
+
+
 @dataclass
 class Program:
   """A lowered kernel.
 
   Attributes:
-    kernel: its name. items: machine IR. args: TASM directives about arguments, of which `arguments` are registers.
-    parameters: its buffers. local_bytes: VMEM bytes of LOCAL buffers.
+    kernel: its name. items: machine IR. args: its argument registers. parameters: its buffers. local_bytes: VMEM bytes of LOCAL buffers.
   """
   kernel: str
   items: list[Inst | Loop]
-  args: list[str]
-  arguments: int
+  args: Arguments
   parameters: list[Parameter]
   local_bytes: int
 
@@ -88,7 +111,7 @@ class Lowering:
     self.loops = Loops(self.values, self.memory, self.accumulators, self.arrays, uops)
     self.packing = Packing(self.values, self.b, self.memory, uops, aligned)
     self.matrix = Matrix(self.values, self.b, self.accumulators, self.lanes.waves, uops)
-    self.args: list[str] = []
+    self.args = Arguments(self.kernel, config)
     self.parameters: list[Parameter] = []
     self.local_base, self.local_top = local_base, self.arrays.top
 
@@ -111,15 +134,11 @@ class Lowering:
     for _ in range(grid):
       self.b.close_loop()
     self.b.emit(inst("halt", None))
-    return Program(self.kernel, self.b.scopes[0].items, self.args, len(self.args), self.parameters, self.local_top - self.local_base)
+    return Program(self.kernel, self.b.scopes[0].items, self.args, self.parameters, self.local_top - self.local_base)
 
   # -- entry ----------------------------------------------------------------------------------------
   def _argument(self, what: str) -> Val:
-    n = len(self.args)
-    if self.config.ARG_BASE + n >= self.config.SREGS:
-      raise UnsupportedError(f"kernel {self.kernel} takes more than {n} buffers, variables and grid sizes")
-    self.args.append(f".arg {n} {what}")
-    return Val("s", (Reg("s", self.config.ARG_BASE + n),))
+    return Val("s", (self.args.take(what),))
 
   def _arguments(self) -> None:
     params = sorted((u for u in self.uops if u.op is Ops.PARAM), key=lambda u: u.arg.slot)

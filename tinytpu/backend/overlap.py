@@ -23,6 +23,8 @@ MAX_OUTPUTS = 16
 """Bound on the outputs of a work item, in all waves."""
 MAX_LOOPED = 40
 """Loads and sums of a loop's pass, so that they fit the registers besides masks and what else a kernel keeps."""
+MAX_UNROLL = 32
+"""Bound on the terms of one range, tinygrad's."""
 MAX_LOADS = 48
 """Loads of what has no loop."""
 OFTEN = 2
@@ -75,7 +77,7 @@ def _choices(k: Scheduler, waves: int, in_order: Sequence[UOp]) -> Iterator[Amou
   unrolls: list[Amounts] = [{}]
   for i, r in enumerate(inner):
     whole = {x: size_of(x) or 1 for x in inner[:i]}
-    unrolls += [{**whole, r: d} for d in _divisors(size_of(r) or 1, MAX_LOADS // math.prod(whole.values()))]
+    unrolls += [{**whole, r: d} for d in _divisors(size_of(r) or 1, min(MAX_UNROLL, MAX_LOADS // math.prod(whole.values())))]
   outputs = [(r, size_of(r) or 1) for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
   for up in ({}, *({r: d} for r, n in outputs for d in _divisors(n, MAX_OUTPUTS // waves))):
     for unroll in unrolls:

@@ -9,20 +9,18 @@ from tinygrad.uop.ops import UOp
 
 from .. import __version__
 from ..asm import TasmError, assemble
-from ..asm.program import isa_hash
+from ..asm.program import VERSION, isa_hash
 from ..config import Config, preset
-from ..isa.table import OPS
 from . import across, beam, decompose, optimize
 from .coverage import Coverage
 from .dump import Dump
-from .ir import S0, Code, Inst, Label, Reg, flatten, inst
-from .lower import Lowering
-from .packing import BYTES
+from .ir import Code, flatten
+from .lower import Lowering, Program
 from .pipeline import pipeline
 from .regalloc import allocate, spill_bytes
 from .schedule import schedule
 from .select import MEMORY_TYPE, SUPPORTED_OPS
-from .staging import PLAIN, stage
+from .staging import stage
 from .tensorcore import tensor_cores
 from .text import render
 
@@ -33,7 +31,7 @@ class TinyTPUCompiler(Compiler):
   """Assembles TASM to program containers for one config; its cache key changes with version, ISA and machine."""
 
   def __init__(self, config: Config):
-    super().__init__(f"compile_tinytpu_{__version__}_{isa_hash().hex()}_{config.name}")
+    super().__init__(f"compile_tinytpu_{__version__}_{VERSION}_{isa_hash().hex()}_{config.name}")
     self.config = config
 
   def compile(self, src: str) -> bytes:
@@ -85,29 +83,24 @@ class TinyTPURenderer(Renderer):
       program.items = pipeline(program.items, self.config)
       dump.block("2-pipelined.txt", program.items)
       used = lowering.local_base + program.local_bytes
-      top, guarded = stage(program, Coverage(uops, lowering.lanes), self.config, used)
+      words = set(lowering.packing.bases())
+      staged = stage(program, Coverage(uops, lowering.lanes), self.config, used, words)
       dump.block("3-staged.txt", program.items)
-      code = allocate(flatten(program.items, Config.LOOP_DEPTH), self.config, program.kernel, program.arguments)
-      bases = lowering.packing.bases()
-      if bases or guarded:
-        code = Code([*_misaligned(bases), *code.items, *self._plain(uops).items], [])
-      dump.code("4-allocated.txt", code)
-      text = render(program.kernel, program.args, top or (used if program.local_bytes else 0), schedule(code, self.config), self.config)
+      versions = [self._allocate(program)]
+      if staged.moved or words:  # these ask something of the buffers
+        plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
+        plain.items = pipeline(plain.items, self.config)
+        versions.append(self._allocate(plain, "direct_"))
+      dump.code("4-allocated.txt", *versions)
+      directives = [*program.args.lines, *map(str, staged.bufs)]
+      if staged.moved or program.local_bytes:
+        directives.append(f".vmem {staged.top}")
+      if len(versions) > 1:
+        directives.append(f".cycles {staged.cycles[0]} {staged.cycles[1]}")
+      text = render(program.kernel, directives, [schedule(code, self.config) for code in versions], self.config)
       dump.text(text)
     return text
 
-  def _plain(self, uops: list[UOp]) -> Code:
-    """The program for buffers of bytes that do not start at words, and for those that overlap."""
-    program = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
-    items = flatten(pipeline(program.items, self.config), Config.LOOP_DEPTH, PLAIN)
-    code = allocate(items, self.config, program.kernel, program.arguments)
-    return Code([Label(PLAIN), *code.items], [])
-
-
-def _misaligned(bases: list[Reg]) -> list[Inst]:
-  """Code that goes to `PLAIN` if one of these registers holds no multiple of a word."""
-  if not bases:
-    return []
-  bits = Reg("s", 1)  # nothing is in it yet
-  code = [inst("sor", bits, S0 if i == 0 else bits, base) for i, base in enumerate(bases)]
-  return [*code, inst("sand", bits, bits, BYTES - 1), Inst(OPS["bne"], None, [bits, S0], target=PLAIN)]
+  def _allocate(self, program: Program, prefix: str = "") -> Code:
+    """Linear code of a program on physical registers; its labels begin with `prefix`."""
+    return allocate(flatten(program.items, Config.LOOP_DEPTH, prefix), self.config, program.kernel, len(program.args.lines))

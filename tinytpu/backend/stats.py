@@ -7,6 +7,9 @@ from dataclasses import dataclass
 host_fallbacks = 0
 """Kernels that the host computed instead of the device. There is no such path: it stays 0, and tests assert it."""
 
+SPILL = "spill"
+"""Name of launches that move buffers from VMEM to device memory, between those of kernels."""
+
 
 @dataclass(frozen=True)
 class Run:

@@ -43,11 +43,10 @@ def operation(item: Inst) -> str:
   return f"{name} {', '.join(parts)}" if parts else name
 
 
-def render(kernel: str, args: list[str], vmem_bytes: int, groups: list[Group | Label], config: Config) -> str:
-  """The program's text: directives, then one issue group per line."""
-  lines = [f"# {config.name}", f".kernel {kernel}", *args]
-  if vmem_bytes:
-    lines.append(f".vmem {vmem_bytes}")
-  for group in groups:
-    lines.append(f"{group.name}:" if isinstance(group, Label) else "  " + " ; ".join(operation(x) for x in group))
+def render(kernel: str, directives: list[str], versions: list[list[Group | Label]], config: Config) -> str:
+  """The program's text: directives, then one issue group per line. versions: the first and, if there is one, that in device memory."""
+  lines = [f"# {config.name}", f".kernel {kernel}", *directives]
+  for number, groups in enumerate(versions):
+    lines += [".direct"] if number else []
+    lines += [f"{group.name}:" if isinstance(group, Label) else "  " + " ; ".join(operation(x) for x in group) for group in groups]
   return "\n".join(lines) + "\n"
