@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, heuristic
+from tinygrad.codegen.opt import Opt, OptOps, heuristic
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.helpers import USE_TC
 from tinygrad.uop.ops import AxisType, Ops, UOp
@@ -19,7 +19,7 @@ from ..config import Config
 from . import reductions
 from .across import reducible
 from .matmul import matrix_product
-from .overlap import overlap
+from .overlap import attempt, overlap
 from .padding import lengthen
 from .strides import side_by_side, size_of, work_along
 
@@ -68,20 +68,8 @@ def optimize(k: Scheduler, config: Config) -> Scheduler:
     _unroll(k, reductions.BODY // (max(1, _loads(k)) * k.upcast_size()), in_order)
   else:
     room = config.width // (1 if all(reducible(u.arg[0], u.dtype) for u in reduces) else _group(k, config))
-    waves = _fill_lanes(k, config, room)
-    if reduces:
-      overlap(k, config, waves, in_order)
-    else:
-      _upcast(k, config, min(8, MAX_LOADS // (max(1, _loads(k)) * waves), MAX_UPCAST // waves))
+    overlap(k, config, _fill_lanes(k, config, room), in_order)
   return k
-
-
-def _try(k: Scheduler, op: OptOps, axis: int, arg: int) -> bool:
-  try:
-    k.apply_opt(Opt(op, axis, arg))
-  except KernelOptError:
-    return False
-  return True
 
 
 def _divisor(n: int, most: int) -> int:
@@ -100,7 +88,7 @@ def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = F
       continue
     size, axis = size_of(rng) or 1, k.rngs.index(rng)
     waves, most = -(-size // config.width), min(MAX_WAVES, MAX_LOADS // max(1, loads))
-    if room == config.width and size % room and 1 < waves <= most and _try(k, OptOps.LOCAL, axis, size):
+    if room == config.width and size % room and 1 < waves <= most and attempt(k, OptOps.LOCAL, axis, size):
       return waves
     if size > room and _divisor(size, room) < enough * room:  # not a whole number of waves
       unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
@@ -109,7 +97,7 @@ def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = F
         _pad(k, axis, unit)
         size, axis = padded, [r.arg for r in k.rngs].index(rng.arg)
     amount = min(size & -size, room) if powers_of_two else _divisor(size, room)
-    if amount > 1 and _try(k, OptOps.LOCAL, axis, amount):
+    if amount > 1 and attempt(k, OptOps.LOCAL, axis, amount):
       room //= amount
   return 1
 
@@ -130,7 +118,7 @@ def _group(k: Scheduler, config: Config) -> int:
   order = sorted(range(len(reduces)), key=lambda i: side_by_side(k, reduces[i]), reverse=True)
   for i in order:
     amount = _divisor(size_of(reduces[i]) or 1, room)
-    if amount >= 4 and _try(k, OptOps.GROUP, k.ranges_of(AxisType.REDUCE).index(reduces[i]), amount):
+    if amount >= 4 and attempt(k, OptOps.GROUP, k.ranges_of(AxisType.REDUCE).index(reduces[i]), amount):
       return amount
   return 1
 
@@ -147,7 +135,7 @@ def _upcast(k: Scheduler, config: Config, most: int) -> int:
   outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
   for rng in sorted(outputs, key=lambda r: (work_along(k, r, config), -side_by_side(k, r))):
     amount = _divisor(size_of(rng) or 1, most)
-    if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and _try(k, OptOps.UPCAST, k.rngs.index(rng), amount):
+    if amount > 1 and k.upcast_size() * amount <= MAX_UPCAST and attempt(k, OptOps.UPCAST, k.rngs.index(rng), amount):
       return amount
   return 1
 
@@ -159,7 +147,7 @@ def _unroll_in_order(k: Scheduler, taken: Sequence[UOp]) -> list[UOp]:
   ranges = list(dict.fromkeys(r for u in sums for r in u.src[1:] if r in k.rngs and r not in taken))
   if sum(map(reductions.terms, sums)) * max(1, _loads(k)) <= 2 * MAX_LOADS:
     for r in ranges:
-      _try(k, OptOps.UNROLL, k.unrollable_dims.index(k.rngs.index(r)), 0)
+      attempt(k, OptOps.UNROLL, k.unrollable_dims.index(k.rngs.index(r)), 0)
   return ranges
 
 
@@ -169,4 +157,4 @@ def _unroll(k: Scheduler, most: int, in_order: Sequence[UOp]) -> None:
   if axes and most > 1:
     size = k.full_shape[k.unrollable_dims[axes[-1]]]
     if (amount := _divisor(size, most)) > 1:
-      _try(k, OptOps.UNROLL, axes[-1], 0 if amount == size else amount)
+      attempt(k, OptOps.UNROLL, axes[-1], 0 if amount == size else amount)

@@ -1,4 +1,4 @@
-"""How much of a reduction a pass of its loop holds: several outputs, which do not wait for each other, and several terms.
+"""How much a pass of a kernel's loops holds: several outputs, which do not wait for each other, and several terms of reductions.
 
 A pass takes what its busiest unit has to do, and the time until the last result is there. So the larger the better, while all
 that is under way fits the registers; and of several ways, the one whose passes do least, since outputs side by side may share what
@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tinygrad.codegen.opt import Opt, OptOps
+from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
@@ -41,7 +41,7 @@ Amounts = dict[UOp, int]
 
 
 def overlap(k: Scheduler, config: Config, waves: int, in_order: Sequence[UOp]) -> None:
-  """Upcast an output axis of a kernel with reductions, and unroll these, in place, as is estimated to take the fewest cycles.
+  """Upcast an output axis of a kernel and unroll its reductions, in place, as is estimated to take the fewest cycles.
 
   Args:
     waves: of a group. in_order: ranges of reductions that are not to be unrolled.
@@ -53,13 +53,22 @@ def overlap(k: Scheduler, config: Config, waves: int, in_order: Sequence[UOp]) -
   best = min(choices, key=lambda a: _cycles(bodies, a, waves, config), default={})
   outputs = waves
   for rng in [r for r in best if r.arg[-1] is AxisType.GLOBAL]:
-    k.apply_opt(Opt(OptOps.UPCAST, k.rngs.index(rng), best[rng]))
-    outputs *= best[rng]
+    if attempt(k, OptOps.UPCAST, k.rngs.index(rng), best[rng]):
+      outputs *= best[rng]
   for rng in [r for r in best if r.arg[-1] is AxisType.REDUCE]:
-    if _waiting(outputs, config):
+    # In ascending order if the additions of other outputs fill the time: as the loads come. tinygrad does that for 32 terms at most.
+    axis, amount = k.unrollable_dims.index(k.rngs.index(rng)), 0 if best[rng] == size_of(rng) else best[rng]
+    if _waiting(outputs, config) or not attempt(k, OptOps.UNROLL, axis, amount):
       reductions.unroll(k, rng, best[rng])
-    else:  # in ascending order: as the loads come, and the additions of other outputs fill the time
-      k.apply_opt(Opt(OptOps.UNROLL, k.unrollable_dims.index(k.rngs.index(rng)), 0 if best[rng] == size_of(rng) else best[rng]))
+
+
+def attempt(k: Scheduler, op: OptOps, axis: int, arg: int) -> bool:
+  """Apply an opt in place if tinygrad allows it; returns whether it does."""
+  try:
+    k.apply_opt(Opt(op, axis, arg))
+  except KernelOptError:
+    return False
+  return True
 
 
 def _waiting(outputs: int, config: Config) -> bool:
