@@ -3,7 +3,7 @@
 A row-major A, or a B that lies transposed, has them side by side: one load of words fetches them. A row-major B has them in four rows.
 There `matmul` gives neighbouring columns to four tiles, so that four words hold what four operands need, and the vector unit
 transposes 4 x 4 bytes; where it could not, a word holds values of four neighbouring lanes, and the cross-lane unit transposes. Words
-must be aligned, and whether buffers are is known at launch only: a program that loads words looks, and has a second version without.
+must be aligned, and whether buffers are is known at launch only: a program that loads words has a second version without.
 Anything else is packed by the vector unit.
 """
 from __future__ import annotations

@@ -23,6 +23,7 @@ from .select import MEMORY_TYPE, SUPPORTED_OPS
 from .staging import stage
 from .tensorcore import tensor_cores
 from .text import render
+from .traffic import cycles
 
 DEFAULT_PRESET = "4x4"
 
@@ -86,17 +87,16 @@ class TinyTPURenderer(Renderer):
       words = set(lowering.packing.bases())
       staged = stage(program, Coverage(uops, lowering.lanes), self.config, used, words)
       dump.block("3-staged.txt", program.items)
+      directives = [*program.args.lines, *map(str, staged.bufs)]
+      if staged.moved or program.local_bytes:
+        directives.append(f".vmem {staged.top}")
       versions = [self._allocate(program)]
       if staged.moved or words:  # these ask something of the buffers
         plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
         plain.items = pipeline(plain.items, self.config)
+        directives.append(f".cycles {staged.cycles} {cycles(plain.items, self.config, lambda base: False)}")
         versions.append(self._allocate(plain, "direct_"))
       dump.code("4-allocated.txt", *versions)
-      directives = [*program.args.lines, *map(str, staged.bufs)]
-      if staged.moved or program.local_bytes:
-        directives.append(f".vmem {staged.top}")
-      if len(versions) > 1:
-        directives.append(f".cycles {staged.cycles[0]} {staged.cycles[1]}")
       text = render(program.kernel, directives, [schedule(code, self.config) for code in versions], self.config)
       dump.text(text)
     return text

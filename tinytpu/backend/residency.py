@@ -222,7 +222,7 @@ class Residency:
       staged += FILL_SHARE * fills + self.config.hbm_latency
     if any(b.writes for b in placed):
       staged -= self.config.hbm_latency  # which the next kernel need not wait for
-    return direct <= staged
+    return direct < staged
 
 
 def _contents_count(b: Buf, span: Span) -> bool:

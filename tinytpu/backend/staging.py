@@ -82,11 +82,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Staged:
-  """What became of a program. bufs: its buffers; top: the first byte of VMEM behind what it uses at fixed places; cycles: estimates for the
-  staged version and the one in device memory; moved: whether anything is staged, so that the two differ."""
+  """What became of a program. bufs: its buffers; top: the first byte of VMEM behind what it uses at fixed places; cycles: an estimate,
+  without what must come in before; moved: whether anything is staged, so that the two differ."""
   bufs: list[Buf]
   top: int
-  cycles: tuple[int, int] = (0, 0)
+  cycles: int = 0
   moved: bool = False
 
 
@@ -103,17 +103,16 @@ def stage(program: Program, coverage: Coverage, config: Config, base: int, words
     for c in copies:
       c.stream = stream(program.items, loop, c.parameter.base, c.parameter.bytes, c.narrow)
   bufs = [c.buf(c.parameter.base in words) for c in copies]
-  direct = cycles(program.items, config, lambda base: False)
   choice = choose(program, _addressable(program, copies), config, room)
   if not choice.copies and choice.slabs is None:
-    return Staged(bufs, base, (direct, direct))
+    return Staged(bufs, base, cycles(program.items, config, lambda base: False))
   stager = _Stager(program)
   for copy in choice.copies:
     stager.add(copy)
   if choice.slabs is not None:
     base = stager.cut(choice.slabs, -(-base // config.line_bytes) * config.line_bytes, config)
   stager.finish()
-  return Staged(bufs, base, (choice.cycles, direct), True)
+  return Staged(bufs, base, choice.cycles, True)
 
 
 def _touched(program: Program) -> list[Copy]:
