@@ -37,3 +37,9 @@ def test_lanes_of_an_addition(opts, stored, share):
 def test_lanes_of_a_reduction_across_them():
   x = Tensor(np.arange(64 * 64, dtype=np.int32).reshape(64, 64)).realize()
   assert compiled(x.max(1), None) == (64, 1.0)
+
+
+def test_lanes_of_rows_of_two_axes():
+  """24 columns are a wave and a half; 8 of them in 2 rows fill one."""
+  x = Tensor(np.arange(22 * 22, dtype=np.float32).reshape(22, 22)).realize()
+  assert compiled(x.pad(((1, 1), (1, 1))) + 1, None) == (576, 1.0)

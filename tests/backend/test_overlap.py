@@ -53,7 +53,8 @@ def test_any_amount_gives_the_same(outputs, terms, rng, monkeypatch):
 @pytest.mark.parametrize("compute, most", [
   (lambda: Tensor.ones(256).contiguous().cumsum(), 10_000), (lambda: Tensor.ones(64, 1000).contiguous().sum(0), 12_500),
   (lambda: Tensor.ones(1, 8, 28, 28).contiguous().max_pool2d((3, 3), stride=1), 5600),
-  (lambda: (Tensor.ones(256).contiguous() + Tensor.ones(256).contiguous()), 130)], ids=["cumsum", "columns", "pool", "add"])
+  (lambda: Tensor.ones(1, 8, 28, 28).contiguous().avg_pool2d((5, 5), stride=1), 8500),
+  (lambda: (Tensor.ones(256).contiguous() + Tensor.ones(256).contiguous()), 130)], ids=["cumsum", "columns", "pool", "rows", "add"])
 def test_enough_to_fill_the_pipeline(compute, most):
   stats.reset()
   compute().realize()

@@ -32,6 +32,8 @@ GOOD_FILL = 0.75
 stores need no gate then."""
 MAX_WAVES = 4
 """Waves up to which an axis that is no whole number of them becomes one group: upcast so to speak, and nothing is padded or gated."""
+POOR_FILL = 0.8
+"""Share of lanes at work in such a group below which a tile takes rows of the axis instead, if they and another axis fill it."""
 MAX_SUMS = 4
 """Outputs of a reduction across lanes that a work item computes: their loads and reductions overlap."""
 MAX_WASTE = 0.1
@@ -88,15 +90,18 @@ def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = F
       continue
     size, axis = size_of(rng) or 1, k.rngs.index(rng)
     waves, most = -(-size // config.width), min(MAX_WAVES, MAX_LOADS // max(1, loads))
-    if room == config.width and size % room and 1 < waves <= most and attempt(k, OptOps.LOCAL, axis, size):
+    block = min(size & -size, room)
+    rows = room == config.width <= 4 * block and size < POOR_FILL * waves * room and any(
+      (size_of(r) or 1) % (room // block) == 0 for r in outputs if r is not rng)
+    if not rows and room == config.width and size % room and 1 < waves <= most and attempt(k, OptOps.LOCAL, axis, size):
       return waves
-    if size > room and _divisor(size, room) < enough * room:  # not a whole number of waves
+    if not rows and size > room and _divisor(size, room) < enough * room:  # not a whole number of waves
       unit = next(u for u in (8 * room, 4 * room, 2 * room, room) if u == room or -(-size // u) * u <= size * (1 + MAX_WASTE))
       padded = -(-size // unit) * unit
       if size / padded >= _divisor(size, room) / room:
         _pad(k, axis, unit)
         size, axis = padded, [r.arg for r in k.rngs].index(rng.arg)
-    amount = min(size & -size, room) if powers_of_two else _divisor(size, room)
+    amount = block if powers_of_two or rows else _divisor(size, room)
     if amount > 1 and attempt(k, OptOps.LOCAL, axis, amount):
       room //= amount
   return 1

@@ -27,6 +27,8 @@ MAX_UNROLL = 32
 """Bound on the terms of one range, tinygrad's."""
 MAX_LOADS = 48
 """Loads of what has no loop."""
+MAX_CHAINS = 48
+"""Additions in a pass that go in ascending order."""
 OFTEN = 2
 """Loads for each element of a buffer from which on it is taken to be copied to VMEM."""
 FAR_CYCLES, LOAD_CYCLES = 24, 8
@@ -51,14 +53,14 @@ def overlap(k: Scheduler, config: Config, waves: int, in_order: Sequence[UOp]) -
   choices = [{**fixed, **a} for a in _choices(k, waves, in_order)]
   choices = [a for a in choices if all(b.fits(a, waves) for b in bodies)]
   best = min(choices, key=lambda a: _cycles(bodies, a, waves, config), default={})
-  outputs = waves
+  outputs, terms = waves, math.prod(n for r, n in best.items() if r.arg[-1] is AxisType.REDUCE)
   for rng in [r for r in best if r.arg[-1] is AxisType.GLOBAL]:
     if attempt(k, OptOps.UPCAST, k.rngs.index(rng), best[rng]):
       outputs *= best[rng]
   for rng in [r for r in best if r.arg[-1] is AxisType.REDUCE]:
     # In ascending order if the additions of other outputs fill the time: as the loads come. tinygrad does that for 32 terms at most.
     axis, amount = k.unrollable_dims.index(k.rngs.index(rng)), 0 if best[rng] == size_of(rng) else best[rng]
-    if _waiting(outputs, config) or not attempt(k, OptOps.UNROLL, axis, amount):
+    if _waiting(outputs, terms, config) or not attempt(k, OptOps.UNROLL, axis, amount):
       reductions.unroll(k, rng, best[rng])
 
 
@@ -71,9 +73,10 @@ def attempt(k: Scheduler, op: OptOps, axis: int, arg: int) -> bool:
   return True
 
 
-def _waiting(outputs: int, config: Config) -> bool:
-  """Whether additions would wait for each other if those of so many outputs took turns."""
-  return outputs * timing.interval(config, "FLOAT") < timing.latency(config, "FLOAT")
+def _waiting(outputs: int, terms: int, config: Config) -> bool:
+  """Whether additions in ascending order would wait for each other: there are too few outputs to take turns, or so many additions
+  that registers are used again before all outputs have begun."""
+  return outputs * timing.interval(config, "FLOAT") < timing.latency(config, "FLOAT") or outputs * terms > MAX_CHAINS
 
 
 def _divisors(n: int, most: int) -> list[int]:
@@ -161,7 +164,7 @@ class _Body:
     far = any(loaded * self.copies(u, amounts) < OFTEN * u.src[0].max_numel() for u in self.loads)
     cycles = FAR_CYCLES if far else LOAD_CYCLES
     if (terms := _times(self.ranges, amounts)) > 1:
-      chain = math.log2(terms) if _waiting(self.outputs(amounts, waves), config) else 1
+      chain = math.log2(terms) if _waiting(self.outputs(amounts, waves), terms, config) else 1
       cycles += int(timing.latency(config, "FLOAT") * (1 + chain))
     return cycles
 
