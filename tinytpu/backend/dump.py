@@ -61,7 +61,9 @@ def tree(items: list[Inst | Loop], indent: str = "") -> list[str]:
     if isinstance(item, Inst):
       lines.append(indent + operation(item))
       continue
-    head = f"repeat while {item.until} != 0" if item.until is not None else f"loop {item.counter} below {item.count}"
+    head = f"loop {item.counter} below {item.count}"
+    if item.until is not None or item.given is not None:
+      head = f"repeat while {item.until} != 0" if item.given is None else f"if {item.given} != 0"
     lines += [f"{indent}{head}:", *tree(item.body, indent + "  ")]
   return lines
 

@@ -95,12 +95,13 @@ class Inst:
 
 @dataclass
 class Loop:
-  """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0.
-  `trips`: the passes to expect."""
+  """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0, or, with
+  `given`, a body that is gone through once if `given` != 0. `trips`: the passes to expect."""
   body: list[Inst | Loop]
   count: Reg | None = None
   counter: Reg | None = None
   until: Reg | None = None
+  given: Reg | None = None
   trips: int = 4
 
 
@@ -138,7 +139,7 @@ def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code
   labels = iter(range(1 << 30))
 
   def height(loop: Loop) -> int:
-    return (loop.until is None) + max([height(x) for x in loop.body if isinstance(x, Loop)], default=0)
+    return (loop.count is not None) + max([height(x) for x in loop.body if isinstance(x, Loop)], default=0)
 
   def add(block: list[Inst | Loop]) -> None:
     for item in block:
@@ -147,7 +148,11 @@ def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code
         continue
       n = next(labels)
       first = len(code.items)
-      if item.until is not None:
+      if item.given is not None:
+        code.items.append(Inst(OPS["beq"], None, [item.given, S0], target=f"{prefix}end{n}"))
+        add(item.body)
+        code.items.append(Label(f"{prefix}end{n}"))
+      elif item.until is not None:
         code.items.append(Label(f"{prefix}again{n}"))
         add(item.body)
         code.items.append(Inst(OPS["bne"], None, [item.until, S0], target=f"{prefix}again{n}"))

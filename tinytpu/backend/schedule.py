@@ -122,7 +122,8 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       item = node.inst
       busy = unit(item)
       target = (item.dst.file, item.dst.number) if item.dst is not None else None
-      if item.op.slot in slots or busy and free[busy] > cycle or target in written:
+      beside = busy == "v" and any(_pair(x, item) for x in group)
+      if item.op.slot in slots or busy and free[busy] > cycle and not beside or target in written:
         left.append((height, index))
         continue
       group.append(item)
@@ -130,7 +131,7 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
       if target is not None:
         written.add(target)
       if busy:
-        free[busy] = cycle + _busy(item, config)
+        free[busy] = (free[busy] - 1 if beside else cycle) + _busy(item, config)
       for successor, distance in node.after:
         successor.ready = max(successor.ready, cycle + distance)
         successor.waits -= 1
@@ -147,6 +148,13 @@ def _block(block: list[Inst], config: Config) -> list[Group]:
     else:
       cycle = min([c for c, _, _ in future[:1]] + [f for f in free.values() if f > cycle])
   return groups
+
+
+def _pair(a: Inst, b: Inst) -> bool:
+  """Whether VMEM takes both in one group: a load and a store, whose last and first cycles coincide."""
+  loads = [x for x in (a, b) if x.op.name.startswith("vld")]
+  stores = [x for x in (a, b) if x.op.name.startswith("vst")]
+  return len(loads) == len(stores) == 1
 
 
 def unit(item: Inst) -> str:

@@ -197,9 +197,8 @@ class _Stager:
     self.args, self.items = program.args, program.items
     self.fills: list[Inst] = []
     self.amounts: list[Reg] = []
-    self.one = Reg("s")
-    start = self.one.remat = inst("sadd", self.one, S0, 1)
-    self.before: list[Inst | Loop] = [start]
+    self.before: list[Inst | Loop] = []
+    self.one = self._put(self.fills, "sadd", S0, 1)
     self.bases: set[Reg] = set()
     self.outer: Loop | None = None
 
@@ -213,19 +212,21 @@ class _Stager:
       to, source = [self._put(self.fills, "sand", address, -WORD & 0xFFFFFFFF) if copy.narrow else address for address in (local, p.base)]
       self.fills.append(transfer(to, source, self.amounts[-1], self.one))
 
-  def _put(self, to: list[Inst], name: str, *operands: Reg | int) -> Reg:
+  @staticmethod
+  def _put(to: list[Inst], name: str, *operands: Reg | int) -> Reg:
     reg = Reg("s")
     to.append(inst(name, reg, *operands))
     return reg
 
-  def _filling(self) -> list[Inst | Loop]:
-    """The fills, skipped if none is needed: a transfer of nothing takes as long as one of a line."""
+  def _filling(self, wait: bool) -> list[Inst | Loop]:
+    """The fills, skipped if none is needed: a transfer of nothing takes as long as one of a line. wait: until they are done."""
+    if not self.amounts:
+      return []
     code: list[Inst] = []
     total = self.amounts[0]
     for amount in self.amounts[1:]:
       total = self._put(code, "sor", total, amount)
-    needed, counter = self._put(code, "smin", total, 1), self._put(code, "sadd", S0, 0)
-    return [*code, Loop([*self.fills], needed, counter, trips=1)]
+    return [*code, Loop([*self.fills, *([inst("dwaiti", None, 0)] if wait else [])], given=total, trips=1)]
 
   def _move(self, base: Reg, local: Reg) -> None:
     """Let accesses of the buffer at `base` go to VMEM, at `local`."""
@@ -237,18 +238,15 @@ class _Stager:
 
   def cut(self, slabs: Plan, at: int, config: Config) -> int:
     """Let parameters come in slabs, from byte address `at` of VMEM on; returns the first byte behind."""
-    code = Slabs(slabs, config, at, self.one)
-    self.before += code.before
+    start: list[Inst] = []
+    code = Slabs(slabs, config, at, self._put(start, "sadd", S0, 1))
+    self.before += [*start, *code.before]
     for s, local in code.locals.items():
       self._move(s.base, local)
     self.outer = code.cut(self.items)
     return code.top
 
   def finish(self) -> None:
-    """Put the transfers in, to be waited for before the first access."""
-    items = self.items
-    first = next(i for i, item in enumerate(items)
-                 if any(x.mem is not None and (x.mem.base in self.bases or x.dst is None) for x in walk([item])))
-    fills = self._filling() if self.fills else []
-    wait = [inst("dwaiti", None, 0)] if fills and items[first] is not self.outer else []  # slabs wait themselves
-    items[:] = [self.before[0], *fills, *self.before[1:], *items[:first], *wait, *items[first:]]
+    """Put the transfers in. Slabs wait for what comes before them, unless something is accessed even before."""
+    first = next(x for x in self.items if any(y.mem is not None and (y.mem.base in self.bases or y.dst is None) for y in walk([x])))
+    self.items[:] = [*self._filling(first is not self.outer), *self.before, *self.items]
