@@ -248,5 +248,8 @@ class _Stager:
 
   def finish(self) -> None:
     """Put the transfers in. Slabs wait for what comes before them, unless something is accessed even before."""
+    for x in walk(self.items):
+      if x.mem is not None and x.op.name[0] == "h":
+        x.mem.space = repr(x.mem.base)  # buffers that are written overlap no others where this version runs
     first = next(x for x in self.items if any(y.mem is not None and (y.mem.base in self.bases or y.dst is None) for y in walk([x])))
     self.items[:] = [*self._filling(first is not self.outer), *self.before, *self.items]
