@@ -112,3 +112,15 @@ def test_a_fault_names_the_kernel(floats):
   name = graph.programs[1].name
   with pytest.raises(RuntimeError, match=f"kernel {name}, number 1 of a graph of . kernels, on TINYTPU stopped: ILLEGAL"):
     jitted(*inputs)
+
+
+@pytest.mark.parametrize("jit", [1, 2])
+def test_slices_of_inputs(jit):
+  """A kernel that takes a contiguous part of an input takes it of the input of this call."""
+  with Context(JIT=jit):
+    f = TinyJit(lambda x: ((x[4:16].contiguous() + 1).contiguous() * 2).contiguous() + x[20])
+    kept = []
+    for call in range(5):
+      a = np.arange(32, dtype=np.float32) + 100 * call
+      kept.append(Tensor(a).realize())  # so that no call has its input where another one's was
+      np.testing.assert_array_equal(f(kept[-1]).numpy(), (a[4:16] + 1) * 2 + a[20])

@@ -1,25 +1,27 @@
 """VMEM under random launches: a machine of bytes that follows the plans sees the same memory as one that has no VMEM.
 
 The machine moves bytes as kernels would: it fills, reads, writes and spills just what it is told. Each kernel checks what it reads.
+A failure is cut down to the fewest steps that still fail, which are printed with their seed.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from tinytpu.asm.link import Spill
 from tinytpu.asm.program import Access, Arg, ArgKind, Buf, Program
-from tinytpu.backend.batch import ALIGN, Batch, stand_in
+from tinytpu.backend.batch import ALIGN, INPUTS, Batch, stand_in
 from tinytpu.backend.residency import Admission, Residency, Span
 from tinytpu.config import Config
 
 CONFIG = Config("tiny", vmem_bytes=4096, hbm_bytes=1 << 20)
 MEMORY = 12 << 10
 """Bytes of device memory in use: three times VMEM, so that entries make way for others."""
-MANY = settings(max_examples=300, deadline=None, print_blob=True)
+SEEDS, STEPS = 2000, 60
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Machine:
   truth: np.ndarray = field(init=False)
   filled: int = 0
   spilled: int = 0
+  graphs: int = 0
 
   def __post_init__(self) -> None:
     self.hbm = self.bytes(MEMORY)
@@ -45,6 +48,10 @@ class Machine:
       assert s.vmem % 4 == s.hbm % 4 == s.bytes % 4 == 0 and s.vmem + s.bytes <= CONFIG.vmem_bytes
       self.hbm[s.hbm:s.hbm + s.bytes] = self.vmem[s.vmem:s.vmem + s.bytes]
       self.spilled += s.bytes
+
+  def host_writes(self, residency: Residency, low: int, high: int) -> None:
+    self.spill(residency.write(low, high))
+    self.hbm[low:high] = self.truth[low:high] = self.bytes(high - low)
 
   def kernel(self, program: Program, spans: list[Span], admission: Admission, fills: dict[int, int] | None = None) -> None:
     """fills: of buffers, where they differ from the admission's."""
@@ -62,7 +69,7 @@ class Machine:
       assert at % 4 == address % 4 and at >= program.vmem_bytes
       self.vmem[at - at % 4:at - at % 4 + amount] = self.hbm[address - address % 4:address - address % 4 + amount]
       self.filled += amount
-    for b in program.bufs:  # all reads come first, as the buffers that are written overlap no others here
+    for b in program.bufs:  # all reads come first
       memory, at = places[b.number]
       if b.access is not Access.OUT:
         np.testing.assert_array_equal(memory[at:at + b.bytes], self.truth[spans[b.number].address:spans[b.number].address + b.bytes])
@@ -84,111 +91,164 @@ def check(residency: Residency) -> None:
   assert all(0 <= e.at and e.end <= CONFIG.vmem_bytes and e.low % 4 == e.high % 4 == 0 for e in residency.entries)
 
 
-@st.composite
-def kernels(draw: st.DrawFn, ranges: list[tuple[int, int]]) -> tuple[Program, list[Span]]:
-  """A kernel of some of the buffers `ranges` (address, size), and its buffers."""
-  chosen = draw(st.lists(st.sampled_from(ranges), min_size=1, max_size=4))
-  bufs, args = [], []
-  written: list[tuple[int, int]] = []
-  for number, (address, size) in enumerate(chosen):
-    others = [r for i, r in enumerate(chosen) if i != number]
-    apart = all(address + size <= a or a + s <= address for a, s in others)
-    access = draw(st.sampled_from(list(Access))) if apart else Access.IN
-    if access is not Access.IN:
-      written.append((address, size))
-    bufs.append(Buf(number, size, access, draw(st.booleans())))
-    if draw(st.integers(0, 7)):
-      args.append(Arg(len(args), ArgKind.VMEM, number))
-      if access is not Access.OUT or draw(st.booleans()):
-        args.append(Arg(len(args), ArgKind.FILL, number))
-  cycles = draw(st.tuples(st.integers(1, 100), st.integers(1, 1500)))
-  vmem = draw(st.sampled_from([0, 64, 700]))
-  program = Program(np.zeros(8, np.uint64), "k", tuple(args), vmem, bufs=tuple(bufs), direct=4, cycles=cycles)
-  return program, [Span(*r) for r in chosen]
+class Launch(NamedTuple):
+  """A step: a kernel and its buffers. stopped: before it has done anything."""
+  program: Program
+  spans: list[Span]
+  stopped: bool = False
 
 
-@st.composite
-def layouts(draw: st.DrawFn) -> list[tuple[int, int]]:
-  """Buffers, and views of them that start and end anywhere."""
-  ranges = []
-  at = 0
-  while at < MEMORY - 2600:
-    size = draw(st.sampled_from([4, 64, 256, 1000, 1023, 1600, 2500]))
-    ranges.append((at, size))
-    for _ in range(draw(st.integers(0, 3)) if size > 64 else 0):
-      low, end = sorted(draw(st.tuples(st.integers(0, size), st.integers(0, size))))
-      if draw(st.booleans()):
-        low, end = low // 4 * 4, end // 4 * 4
-      if low < end:
-        ranges.append((at + low, end - low))
-    at += -(-size // 256) * 256
-  return ranges
+class Host(NamedTuple):
+  """A step: the host reads a range, or writes it, be it a buffer or another one that takes the place of one that was freed."""
+  writes: bool
+  low: int
+  high: int
 
 
-@MANY
-@given(data=st.data(), seed=st.integers(0, 1 << 32))
-def test_memory_is_as_without_vmem(data: st.DataObject, seed: int) -> None:
-  ranges = data.draw(layouts())
+class Graph(NamedTuple):
+  """A step: a run of one of the batches. inputs: where those lie that change from run to run."""
+  number: int
+  inputs: list[int]
+
+
+class Planned(NamedTuple):
+  """A batch. calls: its kernels; inputs: which of their buffers change, as (address, size) in the first run."""
+  calls: list[Launch]
+  inputs: list[tuple[int, int]]
+
+
+Step = Launch | Host | Graph
+
+
+class Random:
+  """Draws the steps of a case."""
+
+  def __init__(self, seed: int):
+    self.rng = np.random.default_rng(seed)
+    self.ranges = self.layout()
+    self.batches = [Planned([self.kernel() for _ in range(self.rng.integers(1, 9))], self.inputs()) for _ in range(2)]
+
+  def choose(self, *options):
+    return options[self.rng.integers(len(options))]
+
+  def layout(self) -> list[tuple[int, int]]:
+    """Buffers, as (address, size), and views of them that start and end anywhere, often near each other."""
+    ranges, at, few = [], 0, self.rng.random() < 0.5
+    while at < (2000 if few else MEMORY - 2600):
+      size = self.choose(4, 64, 256, 1000, 1023, 1600, 2500)
+      ranges.append((at, size))
+      for _ in range(self.choose(0, 1, 8)):
+        edges = [self.choose(self.rng.integers(2500), self.choose(0, 64, 128, 256, 1000) + self.rng.integers(-5, 6)) for _ in range(2)]
+        low, high = sorted(int(min(max(edge, 0), size)) for edge in edges)
+        if self.rng.random() < 0.5:
+          low, high = low // 4 * 4, high // 4 * 4
+        ranges += [(at + low, high - low)] if low < high else []
+      at += -(-size // 256) * 256
+    return ranges
+
+  def kernel(self) -> Launch:
+    chosen = [self.ranges[i] for i in self.rng.integers(len(self.ranges), size=self.rng.integers(1, 5))]
+    bufs, args = [], []
+    placed = self.choose(0, 0.5, 1, 1)
+    for number, (_, size) in enumerate(chosen):
+      bufs.append(Buf(number, size, self.choose(*Access), self.rng.random() < 0.2))
+      if self.rng.random() < placed:
+        args.append(Arg(len(args), ArgKind.VMEM, number))
+        if bufs[-1].access is not Access.OUT or self.rng.random() < 0.5:
+          args.append(Arg(len(args), ArgKind.FILL, number))
+    cycles = self.choose((1, 1500), (1, 1500), (100, 200), (300, 100))
+    program = Program(np.zeros(8, np.uint64), "k", tuple(args), self.choose(0, 0, 64, 700), bufs=tuple(bufs), direct=4, cycles=cycles)
+    return Launch(program, [Span(*r) for r in chosen])
+
+  def inputs(self) -> list[tuple[int, int]]:
+    return list(dict.fromkeys(self.ranges[i] for i in self.rng.integers(len(self.ranges), size=self.choose(0, 0, 1, 2))))
+
+  def step(self) -> Step:
+    kind = self.choose("launch", "launch", "launch", "stopped", "host", "graph")
+    if kind == "host":
+      low, size = self.choose(*self.ranges)
+      return Host(self.rng.random() < 0.5, low, low + size)
+    if kind == "graph":
+      number = self.choose(0, 1)
+      return Graph(number, [self.choose(low, *range(low % ALIGN, MEMORY - size, ALIGN)) for low, size in self.batches[number].inputs])
+    return self.kernel()._replace(stopped=kind == "stopped")
+
+
+def run(batches: Sequence[Planned], steps: Sequence[Step], seed: int) -> Machine:
+  """Follow the steps; raises AssertionError where memory is not as without VMEM."""
   machine, residency = Machine(np.random.default_rng(seed)), Residency(CONFIG)
-  for _ in range(data.draw(st.integers(1, 25))):
-    what = data.draw(st.sampled_from(["kernel"] * 6 + ["read", "write", "free"]))
-    if what == "kernel":
-      program, spans = data.draw(kernels(ranges))
-      admission = residency.admit(program, spans)
-      machine.spill(admission.spills)
-      machine.kernel(program, spans, admission)
-    else:
-      address, size = data.draw(st.sampled_from(ranges))
-      host(machine, residency, what, address, size)
+  plans = [_plan(b) for b in batches]
+  for step in steps:
+    match step:
+      case Launch(program, spans, stopped):
+        admission = residency.admit(program, spans)
+        machine.spill(admission.spills)
+        if stopped:  # what it writes is undefined, until the host writes it
+          residency.failed(admission)
+          for low, size in [(spans[b.number].address, b.bytes) for b in program.bufs if b.writes]:
+            machine.host_writes(residency, low, low + size)
+        else:
+          machine.kernel(program, spans, admission)
+      case Host(True, low, high):
+        machine.host_writes(residency, low, high)
+      case Host(False, low, high):
+        machine.spill(residency.read(low, high))
+        np.testing.assert_array_equal(machine.hbm[low:high], machine.truth[low:high])
+      case Graph(number, inputs):
+        _run_graph(machine, residency, *plans[number], {n: at - at % ALIGN for n, at in enumerate(inputs)})
     check(residency)
   machine.spill(residency.read(0, MEMORY))
   np.testing.assert_array_equal(machine.hbm, machine.truth)
+  return machine
 
 
-def host(machine: Machine, residency: Residency, what: str, address: int, size: int) -> None:
-  """The host reads, writes, or frees a buffer and writes another one there."""
-  span = slice(address, address + size)
-  if what == "read":
-    machine.spill(residency.read(address, address + size))
-    np.testing.assert_array_equal(machine.hbm[span], machine.truth[span])
+def _plan(planned: Planned) -> tuple[Batch, list[tuple[Program, list[Span]]]]:
+  stands = {place: stand_in(number, *place) for number, place in enumerate(planned.inputs)}
+  calls = [(program, [stands.get((s.address, s.size), s) for s in spans]) for program, spans, _ in planned.calls]
+  return Batch(CONFIG, calls), calls
+
+
+def _run_graph(machine: Machine, residency: Residency, batch: Batch, calls: list[tuple[Program, list[Span]]],
+               shifts: dict[int, int]) -> None:
+  actual = [[s if s.stays else Span(shifts[s.address // INPUTS - 1] + s.address % INPUTS, s.size) for s in spans] for _, spans in calls]
+  if not batch.fits(shifts):
     return
-  machine.spill(residency.write(address, address + size))
-  machine.hbm[span] = machine.truth[span] = machine.bytes(size)
+  done = batch.prepare(residency, shifts)
+  machine.spill(done.spills)
+  for number, ((program, _), admission) in enumerate(zip(calls, batch.admissions, strict=True)):
+    machine.spill(admission.spills)
+    buffers = {a.register: int(a.value) for a in program.args}
+    fills = {buffers[register]: amount for (call, register), amount in done.fills.items() if call == number}
+    machine.kernel(program, actual[number], admission, fills)
+    machine.graphs += 1
+  batch.finish(residency, shifts, done)
 
 
-@MANY
-@given(data=st.data(), seed=st.integers(0, 1 << 32))
-def test_batches(data: st.DataObject, seed: int) -> None:
-  """The same of batches that are planned once, with inputs that change, between other launches."""
-  ranges = data.draw(layouts())
-  machine, residency = Machine(np.random.default_rng(seed)), Residency(CONFIG)
-  calls = [data.draw(kernels(ranges)) for _ in range(data.draw(st.integers(1, 9)))]
-  inputs = data.draw(st.lists(st.sampled_from(ranges), max_size=2, unique=True))
-  stands = {place: stand_in(number, *place) for number, place in enumerate(inputs)}
-  planned = [(program, [stands.get((s.address, s.size), s) for s in spans]) for program, spans in calls]
-  batch = Batch(CONFIG, planned)
-  for _ in range(data.draw(st.integers(1, 4))):
-    shifts = {}
-    for number, (address, size) in enumerate(inputs):
-      places = range(address % ALIGN, MEMORY - size, ALIGN)
-      shifts[number] = data.draw(st.sampled_from([address, *places])) - address % ALIGN
-    if batch.fits(shifts):
-      run = batch.prepare(residency, shifts)
-      machine.spill(run.spills)
-      for number, ((program, spans), admission) in enumerate(zip(planned, batch.admissions, strict=True)):
-        machine.spill(list(admission.spills))
-        numbers = {a.register: int(a.value) for a in program.args}
-        fills = {numbers[register]: amount for (call, register), amount in run.fills.items() if call == number}
-        actual = [s if s.stays else Span(shifts[s.address // (1 << 40) - 1] + s.address % ALIGN, s.size) for s in spans]
-        machine.kernel(program, actual, admission, fills)
-      batch.finish(residency, shifts, run)
-      check(residency)
-    for _ in range(data.draw(st.integers(0, 3))):
-      program, spans = data.draw(kernels(ranges))
-      admission = residency.admit(program, spans)
-      machine.spill(admission.spills)
-      machine.kernel(program, spans, admission)
-      check(residency)
-    host(machine, residency, data.draw(st.sampled_from(["read", "write"])), *data.draw(st.sampled_from(ranges)))
-  machine.spill(residency.read(0, MEMORY))
-  np.testing.assert_array_equal(machine.hbm, machine.truth)
+def smallest(batches: Sequence[Planned], steps: list[Step], seed: int) -> list[Step]:
+  """The steps that are left when none can be left out any more."""
+  at = 0
+  while at < len(steps):
+    fewer = steps[:at] + steps[at + 1:]
+    try:
+      run(batches, fewer, seed)
+    except AssertionError:
+      steps = fewer
+    else:
+      at += 1
+  return steps
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 100))
+def test_memory_is_as_without_vmem(first: int) -> None:
+  filled = spilled = graphs = 0
+  for seed in range(first, first + 100):
+    case = Random(seed)
+    steps = [case.step() for _ in range(STEPS)]
+    try:
+      machine = run(case.batches, steps, seed)
+    except AssertionError as error:
+      left = smallest(case.batches, steps, seed)
+      used = {step.number: case.batches[step.number] for step in left if isinstance(step, Graph)}
+      raise AssertionError("\n".join([f"seed {seed}, smallest program:", *map(str, left), f"batches: {used}"])) from error
+    filled, spilled, graphs = filled + machine.filled, spilled + machine.spilled, graphs + machine.graphs
+  assert min(filled, spilled) > 1000 * STEPS and graphs > 100

@@ -193,3 +193,33 @@ def test_on_both_engines(script):
   """Fills, spills and graphs on the simulator and the hardware, all memory compared after every launch."""
   launches, moved = map(int, script(ON_BOTH, DEV="BOTH+TINYTPU").split())
   assert launches >= 20 and moved > 1000
+
+
+def part(t: Tensor, low: int, high: int) -> Tensor:
+  """A view that kernels take as a buffer of its own."""
+  return t[low:high].contiguous().realize()
+
+
+@pytest.mark.parametrize("shift", [1, 4, 128, 248])
+def test_an_output_that_overlaps_what_it_is_computed_from(shift):
+  a = np.arange(1024, dtype=np.float32)
+  t, want = Tensor(a).realize(), a.copy()
+  changed = part(t, 4, 256)
+  changed.assign(changed + 1000).realize()  # in VMEM alone
+  want[4:256] += 1000
+  out, source = part(t, 0, 256), part(t, shift, 256 + shift)
+  out.assign(source * 2).realize()
+  want[:256] = want[shift:256 + shift] * 2
+  np.testing.assert_array_equal(t.numpy(), want)
+
+
+def test_neighbours_of_an_output_are_in_vmem_alone():
+  a = (np.arange(512) % 200).astype(np.uint8)
+  t, want = Tensor(a).realize(), a.copy()
+  changed = part(t, 0, 260)
+  changed.assign(changed + 1).realize()
+  want[:260] += 1
+  out, source = part(t, 2, 257), part(t, 257, 512)
+  out.assign(source * 3).realize()
+  want[2:257] = want[257:512] * 3
+  np.testing.assert_array_equal(t.numpy(), want)

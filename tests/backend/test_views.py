@@ -179,3 +179,26 @@ def test_gated_loads_on_odd_sizes(columns, floats):
   np.testing.assert_array_equal((x.cat(y, x, dim=1) + 1).numpy(), np.concatenate([a, b, a], 1) + np.float32(1))
   np.testing.assert_allclose(x.pad(((1, 0), (0, 3)), value=2).sum(0).numpy(),
                              np.pad(a.astype(np.float64), ((1, 0), (0, 3)), constant_values=2).sum(0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.float16, np.bool_])
+@pytest.mark.parametrize("value", [0.5, -3.0, 1e9, float("inf"), 0.1, 255])
+def test_padding_after_a_conversion(dtype, value):
+  """What pads a converted tensor is no value of the dtype before the conversion."""
+  a = (np.arange(23) % 5).astype(dtype)
+  got = Tensor(a).realize().cast(dtypes.float32).pad(((2, 3),), value=value).numpy()
+  want = np.pad(a.astype(np.float32), (2, 3), constant_values=np.float32(value))
+  np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.float16, np.bool_])
+@pytest.mark.parametrize("n", [37, 221])
+def test_choices_between_converted_and_computed(dtype, n):
+  a, b = (np.arange(n) % 5).astype(dtype), np.linspace(-2, 2, n + 5, dtype=np.float32)
+  inside = (np.arange(n + 5) >= 2) & (np.arange(n + 5) < n + 2)
+  x = Tensor(a).realize().cast(dtypes.float32)
+  got = Tensor(inside).realize().where(x.pad(((2, 3),)), Tensor(b).realize()).numpy()
+  np.testing.assert_array_equal(got, np.where(inside, np.pad(a.astype(np.float32), (2, 3)), b))
+  i = Tensor.arange(n + 5)
+  np.testing.assert_array_equal(((i >= 2) & (i < n + 2)).where(x.pad(((2, 3),)), Tensor(b).realize()).numpy(), got)
+  assert x.max().item() == a.max() and x.min().item() == a.min() and x.sum().item() == a.sum(dtype=np.float64)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..asm.link import Spill
-from ..asm.program import Access, ArgKind, Program
+from ..asm.program import ArgKind, Program
 from ..config import Config
-from .residency import Admission, Entry, Residency, Span
+from .residency import Admission, Entry, Residency, Span, contents_count
 
 INPUTS = 1 << 40
 """Addresses that stand for buffers which change from run to run: input n lies at (n + 1) times this, plus an offset below ALIGN."""
@@ -70,7 +70,8 @@ class Batch:
       low, high = mine[b.number]
       if _meets((low, high), self._ranges):
         continue
-      if b.access is Access.OUT and (low, high) == (spans[b.number].address, spans[b.number].address + b.bytes):
+      read = [mine[other.number] for other in program.bufs if contents_count(other, spans[other.number])]
+      if not contents_count(b, spans[b.number]) and not _meets((low, high), read):
         self._unread.append((low, high))
       entry = admission.held.get(b.number)
       if entry is not None and admission.values[ArgKind.FILL, b.number] and not _meets((entry.at, entry.end), self._places):
@@ -119,11 +120,11 @@ class Batch:
       run.fills[f.call, f.register] = 0 if f.entry in run.kept else f.entry.high - f.entry.low
     return run
 
-  def finish(self, residency: Residency, inputs: Mapping[int, int], run: Run) -> None:
-    """Note what a run leaves in VMEM."""
+  def finish(self, residency: Residency, inputs: Mapping[int, int], run: Run, failed: bool = False) -> None:
+    """Note what a run leaves in VMEM. failed: it was stopped somewhere, so that only what was there before is sure to be there still."""
     residency.entries = [e for e in residency.entries if e not in run.kept.values()]
     residency.clock += 1
-    for e in self._last:
+    for e in self._last if not failed else [e for e in self._last if e in run.kept]:
       low, high = self._moved(e.low, e.high, inputs)
       dirty = e.dirty or e in run.kept and run.kept[e].dirty
       residency.insert(Entry(low, high, e.at, dirty, residency.clock))

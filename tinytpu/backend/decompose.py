@@ -1,8 +1,11 @@
-"""Corrections to tinygrad's decomposition of 64-bit integers, for this renderer only.
+"""Corrections to tinygrad's lowering, the first two for this renderer only.
 
-Division goes another way altogether (`longdiv`): tinygrad's is long, and 0.14 splits one by a negative constant into words wrongly
-(its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a conversion to 32
+64-bit integers: division goes another way altogether (`longdiv`): tinygrad's is long, and 0.14 splits one by a negative constant into words
+wrongly (its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a conversion to 32
 bits wrapped; this machine's saturates, so the words are cut apart before.
+
+Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
+dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
 """
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from collections.abc import Callable
 from functools import cache, wraps
 
 from tinygrad import codegen
-from tinygrad.dtype import dtypes
+from tinygrad.codegen.late import gater
+from tinygrad.dtype import DType, dtypes, truncate
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from .longdiv import divide
@@ -33,11 +37,27 @@ CORRECTIONS = PatternMatcher([
   (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
 
 
+def _move(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
+  """A load with the value `a` for where its gate is closed, in place of a choice between `a` and the load, cast to `w`'s dtype."""
+  same = l.dtype == w.dtype or a.is_invalid or a.op is Ops.CAST and a.src[0].dtype == l.dtype
+  return gater.move_where_load(gate, l, a, w) if same or a.op is Ops.CONST and _holds(l.dtype, a.val) else None
+
+
+def _holds(dtype: DType, value: float | bool) -> bool:
+  """Whether a value of a dtype can be exactly this one."""
+  if dtype in dtypes.floats:
+    return bool(truncate[dtype](value) == value)
+  return float(value).is_integer() and dtype.min <= value <= dtype.max and str(float(value)) != "-0.0"
+
+
 def install(supported: tuple[Ops, ...]) -> None:
   """Put the corrections before tinygrad's early decompositions for the renderer that supports exactly these UOps."""
   theirs: Callable[[tuple[Ops, ...]], PatternMatcher] = codegen.get_simplifying_rewrite_patterns
   if getattr(theirs, "tinytpu", False):
     return
+
+  gates = codegen.pm_move_gates_from_index
+  codegen.pm_move_gates_from_index = PatternMatcher([(p, _move if f is gater.move_where_load else f) for p, f in gates.patterns])
 
   @cache  # asked for every kernel, and a matcher is dear to make
   @wraps(theirs)

@@ -127,6 +127,7 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     entry = self.container.direct if admission.direct else 0
     result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key)
     if result.fault is not None:
+      self.dev.residency.failed(admission)
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
     launched(self.container, result.cycles, result.counters)
     return result.cycles / self.dev.config.clock_hz

@@ -6,9 +6,10 @@ import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tinygrad.device import Device, MultiBuffer
+from tinygrad.device import Device
 from tinygrad.engine.jit import GraphRunner
-from tinygrad.uop.ops import UOp
+from tinygrad.engine.realize import get_call_arg_uops, resolve_params, unwrap_multi
+from tinygrad.uop.ops import Ops, UOp
 
 from ..asm.link import Call, link
 from ..asm.program import ArgKind
@@ -29,6 +30,7 @@ class TinyTPUGraph(GraphRunner):
     self.dev: TinyTPUDevice = Device[self.calls[0][2][0].device]  # type: ignore[assignment]
     self.programs: list[TinyTPUProgram] = self.runtimes  # type: ignore[assignment]
     self.name = f"graph of {len(self.programs)} kernels"
+    self.changing = self._changing()
     self.inputs: dict[int, Span] = {}
     """What stands for each input in the plan, by number."""
     containers = [program.container for program in self.programs]
@@ -62,7 +64,7 @@ class TinyTPUGraph(GraphRunner):
     words = np.array([value & 0xFFFFFFFF for value in values], "<u4")
     self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
     result = self.dev.launch(self.name, self.address)
-    self.batch.finish(self.dev.residency, inputs, run)
+    self.batch.finish(self.dev.residency, inputs, run, failed=result.fault is not None)
     if result.fault is not None:
       call = self.linked.call_at(result.fault.pc)
       raise RuntimeError(f"kernel {self.programs[call].name}, number {call} of a {self.name}, on {self.dev.device} stopped: {result.fault}")
@@ -79,16 +81,27 @@ class TinyTPUGraph(GraphRunner):
   def _buffers(self, call: int, input_uops: tuple[UOp, ...]) -> list[HbmBuffer]:
     """What a kernel works on in this call of the graph, by number."""
     device, program, buffers, _ = self.calls[call]
-    buffers = list(buffers)
-    for position, number in self.uop_replace[call]:
-      given = input_uops[number].buffer
-      buffers[position] = given.bufs[device] if isinstance(given, MultiBuffer) else given
-    return [buffers[position]._buf for position in program.arg.globals]
+    uop, numbers = self.changing[call]
+    if numbers:
+      buffers = list(unwrap_multi(uop, resolve_params(uop, input_uops)))[device][0]
+    return [buffers[position].ensure_allocated()._buf for position in program.arg.globals]
+
+  def _changing(self) -> list[tuple[UOp, dict[int, int]]]:
+    """For each kernel its call, and which of the buffers there are inputs, or views of them: their numbers by position. tinygrad's own list
+    leaves out the views."""
+    numbers: dict[UOp, int] = {}
+    found = []
+    for uop in self.linear.src:
+      mine = {p: numbers.setdefault(b, len(numbers)) for p, b in enumerate(get_call_arg_uops(uop))
+              if any(x.op is Ops.PARAM for x in b.backward_slice_with_self)}
+      found.append((uop, mine))
+    assert len(found) == len(self.calls), "a graph is of one device"
+    return found
 
   def _given(self, call: int) -> dict[int, int]:
     """The numbers of inputs, by that of the kernel's buffer."""
-    replaced = dict(self.uop_replace[call])
-    return {n: replaced[position] for n, position in enumerate(self.calls[call][1].arg.globals) if position in replaced}
+    _, numbers = self.changing[call]
+    return {n: numbers[position] for n, position in enumerate(self.calls[call][1].arg.globals) if position in numbers}
 
   def _spans(self, call: int, input_uops: tuple[UOp, ...]) -> list[Span]:
     spans = [Span(b.address, b.size) for b in self._buffers(call, input_uops)]

@@ -60,19 +60,21 @@ class Span:
 
 
 class Held(NamedTuple):
-  """A buffer's entry, and whether its kernel must fill it."""
+  """A buffer's entry, whether it is new, and whether its kernel must fill it."""
   entry: Entry
+  fresh: bool
   fill: bool
 
 
 @dataclass(frozen=True)
 class Admission:
   """How to launch a program. direct: its version in device memory. values: of the argument registers that have to do with VMEM, by kind
-  and buffer number. spills: to be done before. held: entries of the buffers in VMEM, by number."""
+  and buffer number. spills: to be done before. held: entries of the buffers in VMEM, by number. fresh: those of them that are new."""
   direct: bool
   values: dict[tuple[ArgKind, int], int]
   spills: list[Spill]
   held: dict[int, Entry]
+  fresh: list[Entry]
 
 
 class Residency:
@@ -142,34 +144,39 @@ class Residency:
       if (mine := (held or {}).get(b.number)) is not None:
         values[ArgKind.VMEM, b.number] = mine.entry.at + spans[b.number].address - mine.entry.low
         values[ArgKind.FILL, b.number] = high - low if mine.fill else 0
-      else:
-        spills += self.write(low, high, b.access is Access.OUT) if b.writes else self.read(low, high)
+      elif b.access is not Access.OUT:
+        spills += self.read(low, high)
+    for b in program.bufs:  # now what is written may be forgotten, even if something that is read overlaps it
+      if b.writes and b.number not in (held or {}):
+        spills += self.write(*spans[b.number].words(b), whole=not contents_count(b, spans[b.number]))
     entries = {number: h.entry for number, h in (held or {}).items()}
     for b in program.bufs:
       if b.writes and b.number in entries:
         entries[b.number].dirty = True
-    return Admission(held is None, values, spills, entries)
+    return Admission(held is None, values, spills, entries, [h.entry for h in (held or {}).values() if h.fresh])
+
+  def failed(self, admission: Admission) -> None:
+    """After a launch that was stopped: forget what it may not have brought in."""
+    self.entries = [e for e in self.entries if e not in admission.fresh]
 
   def _hold(self, program: Program, placed: list[Buf], spans: Sequence[Span], spills: list[Spill]) -> dict[int, Held] | None:
     """Entries for buffers, by number; adds the spills that make room. None, and no new entries, if that cannot be."""
     held: dict[int, Held] = {}
-    fresh: list[Entry] = []
     for b in placed:
       low, high = spans[b.number].words(b)
       over = self.overlapping(low, high)
       entry = next((e for e in over if e.low <= low and high <= e.high), None)
-      fill = entry is None and _contents_count(b, spans[b.number])
-      if entry is None:
-        if (entry := self._make(low, high, fill, program.vmem_bytes, held, spills)) is None:
-          break
-        fresh.append(entry)
+      fresh, fill = entry is None, entry is None and contents_count(b, spans[b.number])
+      if entry is None and (entry := self._make(low, high, fill, program.vmem_bytes, held, spills)) is None:
+        break
       entry.used = self.clock
-      held[b.number] = Held(entry, fill)
+      held[b.number] = Held(entry, fresh, fill)
     outside = [spans[b.number].words(b) for b in program.bufs if b.writes and b.number not in held]
     # A buffer that is written in device memory may lie in an entry that holds more than the buffer which needs it.
     if len(held) == len(placed) and not any(h.entry.low < high and low < h.entry.high for h in held.values() for low, high in outside):
       return held
-    self.entries = [e for e in self.entries if e not in fresh]
+    new = [h.entry for h in held.values() if h.fresh]
+    self.entries = [e for e in self.entries if e not in new]
     return None
 
   def _make(self, low: int, high: int, counts: bool, floor: int, held: Mapping[int, Held], spills: list[Spill]) -> Entry | None:
@@ -215,7 +222,7 @@ class Residency:
     for b in placed:
       low, high = spans[b.number].words(b)
       over = self.overlapping(low, high)
-      if _contents_count(b, spans[b.number]) and not any(e.low <= low and high <= e.high for e in over):
+      if contents_count(b, spans[b.number]) and not any(e.low <= low and high <= e.high for e in over):
         fills += -(-(high - low) // line)
       direct += sum(-(-(e.high - e.low) // line) + LAUNCH for e in over if e.dirty)
     if fills:
@@ -225,7 +232,7 @@ class Residency:
     return direct < staged
 
 
-def _contents_count(b: Buf, span: Span) -> bool:
+def contents_count(b: Buf, span: Span) -> bool:
   """Whether what a buffer holds before a launch must be there: the kernel does not write all of it, or there is something beside it
   in its first or last word."""
   return b.access is not Access.OUT or span.words(b) != (span.address, span.address + b.bytes)
@@ -241,7 +248,7 @@ def _must_be_direct(program: Program, placed: list[Buf], spans: Sequence[Span]) 
     span = spans[b.number]
     if span.size < b.bytes or b.words and span.address % WORD:
       return True
-    if b in placed and (b.writes and not span.stays or _contents_count(b, span) and not _has(program, ArgKind.FILL, b)):
+    if b in placed and (b.writes and not span.stays or contents_count(b, span) and not _has(program, ArgKind.FILL, b)):
       return True
   for a, b in combinations(program.bufs, 2):
     (low, high), (low_b, high_b) = spans[a.number].words(a), spans[b.number].words(b)

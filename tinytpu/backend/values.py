@@ -78,7 +78,7 @@ class Values:
       return tuple(self.value(s) for s in u.src)
     if u.op is Ops.AFTER:
       return self.known[u.src[0]]
-    if u.op is Ops.INDEX and u.src[0].addrspace is AddrSpace.ALU:
+    if u.op is Ops.INDEX and u.src[0].addrspace in (AddrSpace.ALU, None):  # None: made of constants
       return self._element(u)
     if u.op is Ops.CAST:
       return self._cast(u)
