@@ -29,10 +29,11 @@ ALIGN = 256
 """Bytes at whose multiples buffers start."""
 
 SPILLS = 8
-"""Ranges that one launch moves out of VMEM; fewer have sizes of 0."""
+"""Ranges that one launch moves out of VMEM; if there are fewer, a size of 0 comes behind the last."""
 _SPILL_TEXT = "\n".join(
   [f".kernel {SPILL}", *(f".arg {n} var v{n}" for n in range(3 * SPILLS)), "smov s1, 1",
-   *(f"dmao [s{n} : s0], [s{n + 1} : s0], s{n + 2}, s1" for n in range(Config.ARG_BASE, Config.ARG_BASE + 3 * SPILLS, 3)), "halt", ""])
+   *(f"beq s{n + 2}, s0, done\ndmao [s{n} : s0], [s{n + 1} : s0], s{n + 2}, s1"
+     for n in range(Config.ARG_BASE, Config.ARG_BASE + 3 * SPILLS, 3)), "done:", "halt", ""])
 
 
 @dataclass(frozen=True)
