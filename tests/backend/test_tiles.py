@@ -69,3 +69,24 @@ def test_convolution(floats):
   x, w = floats(2, 3, 9, 9), floats(5, 3, 3, 3)
   expected = np.einsum("bchwij,ocij->bohw", np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3)), w)
   np.testing.assert_allclose(Tensor(x).conv2d(Tensor(w)).numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_reductions_beside_many_axes():
+  """More output axes fill the lanes than there are local ids."""
+  a, b = (np.random.default_rng(n).standard_normal((2, 2, 2, 24)).astype(np.float32) for n in (1, 2))
+  got = (Tensor(a).realize().permute(2, 1, 0, 3) + Tensor(b).realize()).sum(3).numpy()
+  np.testing.assert_allclose(got, (a.transpose(2, 1, 0, 3).astype(np.float64) + b).sum(3), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_reductions_of_64_bits(dtype):
+  """Their values take several registers each."""
+  limits = np.iinfo(dtype)
+  a = np.random.default_rng(5).integers(limits.min, limits.max, (24, 70), dtype, endpoint=True)
+  d = np.random.default_rng(6).integers(1, 1 << 40, 70).astype(dtype)
+  t = Tensor(a).realize()
+  for axis in (0, 1):
+    np.testing.assert_array_equal(t.sum(axis).numpy(), a.sum(axis, dtype=dtype))
+    np.testing.assert_array_equal(t.prod(axis).numpy(), a.prod(axis, dtype=dtype))
+    np.testing.assert_array_equal(t.max(axis).numpy(), a.max(axis))
+    np.testing.assert_array_equal((t % Tensor(d)).sum(axis).numpy(), (a % d).sum(axis, dtype=dtype))

@@ -32,6 +32,8 @@ GOOD_FILL = 0.75
 stores need no gate then."""
 MAX_WAVES = 4
 """Waves up to which an axis that is no whole number of them becomes one group: upcast so to speak, and nothing is padded or gated."""
+MAX_LOCAL = 3
+"""Local ids; of more axes tinygrad makes some share one, and reductions across lanes need one to themselves."""
 POOR_FILL = 0.8
 """Share of lanes at work in such a group below which a tile takes rows of the axis instead, if they and another axis fill it."""
 MAX_SUMS = 4
@@ -64,7 +66,7 @@ def optimize(k: Scheduler, config: Config) -> Scheduler:
   in_order = _unroll_in_order(k, plan.axes if plan is not None else ())
   if plan is not None:
     number = next(k.opt_range)  # local ranges are ordered by number, the lowest fastest
-    _fill_lanes(k, config, max(1, config.width // plan.lanes), powers_of_two=plan.columns)
+    _fill_lanes(k, config, max(1, config.width // plan.lanes), powers_of_two=plan.columns, most_axes=MAX_LOCAL - 1)
     _upcast(k, config, max(1, min(MAX_SUMS, MAX_LOADS // max(1, _loads(k)))))
     reductions.spread(k, plan, next(k.opt_range) if plan.columns else number)
     _unroll(k, reductions.BODY // (max(1, _loads(k)) * k.upcast_size()), in_order)
@@ -80,13 +82,13 @@ def _divisor(n: int, most: int) -> int:
 
 
 # -- lanes --------------------------------------------------------------------------------------------
-def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = False) -> int:
+def _fill_lanes(k: Scheduler, config: Config, room: int, powers_of_two: bool = False, most_axes: int = MAX_LOCAL) -> int:
   """Make output axes local, `room` of the lanes; returns the waves of a group. powers_of_two: by such amounts only."""
   outputs = [r for r in k.ranges_of(AxisType.GLOBAL) if size_of(r) is not None]
   loads = _loads(k)
   enough = 1.0 if loads else GOOD_FILL
   for rng in sorted(outputs, key=lambda r: side_by_side(k, r), reverse=True):
-    if room == 1 or rng not in k.rngs:
+    if room == 1 or rng not in k.rngs or len(k.ranges_of(AxisType.LOCAL)) == most_axes:
       continue
     size, axis = size_of(rng) or 1, k.rngs.index(rng)
     waves, most = -(-size // config.width), min(MAX_WAVES, MAX_LOADS // max(1, loads))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 from ..config import Config
@@ -23,6 +24,8 @@ MAX_OUTPUTS = 16
 """Bound on the outputs of a work item, in all waves."""
 MAX_LOOPED = 40
 """Loads and sums of a loop's pass, so that they fit the registers besides masks and what else a kernel keeps."""
+LONG, LONG_MUL, LONG_DIV = 3, 8, 24
+"""Registers that a 64-bit value takes in place of one, if it is moved or added, multiplied, divided."""
 MAX_UNROLL = 32
 """Bound on the terms of one range, tinygrad's."""
 MAX_LOADS = 48
@@ -100,8 +103,8 @@ class _Body:
   """What is computed in the loops over `ranges`, of which reductions may share several; no ranges: what is computed after them.
 
   Attributes:
-    sums: the reductions. around: all ranges that it is repeated for. loads: what it loads. work: cycles of what it computes and stores,
-      by unit and by the ranges that it depends on.
+    sums: the reductions. registers: that a value takes. around: all ranges that it is repeated for. loads: what it loads.
+    work: cycles of what it computes and stores, by unit and by the ranges that it depends on.
   """
 
   def __init__(self, ranges: Sequence[UOp], roots: Sequence[UOp], sums: Sequence[UOp], config: Config):
@@ -109,6 +112,7 @@ class _Body:
     self.around = [r for r in dict.fromkeys(r for u in roots for r in u.ranges) if r.arg[-1] in (AxisType.GLOBAL, AxisType.REDUCE)]
     self.loads: list[UOp] = []
     self.work: Counter[tuple[str, tuple[UOp, ...]]] = Counter()
+    self.registers = max([1, *map(_registers, (*_computed(roots), *sums))])
     self._copies: dict[tuple[object, ...], int] = {}
     for u in _computed(roots):
       if ranges and not any(r in u.ranges for r in ranges):
@@ -138,9 +142,10 @@ class _Body:
 
   def fits(self, amounts: Amounts, waves: int) -> bool:
     """Whether a pass has the registers that it takes: for loads, and for sums if there are other passes."""
-    loads = waves * sum(self.copies(u, amounts) for u in self.loads)
+    loads = self.registers * waves * sum(self.copies(u, amounts) for u in self.loads)
+    sums = self.registers * self.outputs(amounts, waves)
     looped = any(amounts.get(r, 1) < (size_of(r) or 2) for r in self.ranges)
-    return loads + self.outputs(amounts, waves) <= MAX_LOOPED if looped else loads <= MAX_LOADS
+    return loads + sums <= MAX_LOOPED if looped else loads <= MAX_LOADS
 
   def passes(self, amounts: Amounts, config: Config) -> int:
     """How often it is gone through."""
@@ -191,6 +196,14 @@ def _cycles(bodies: Sequence[_Body], amounts: Amounts, waves: int, config: Confi
 def _pass(busy: Counter[str], latency: float) -> float:
   """Cycles of a pass: what is divided is there only when the loads are."""
   return busy["DIV"] + max(n for unit, n in busy.items() if unit != "DIV") + latency
+
+
+def _registers(u: UOp) -> int:
+  """Registers that a value takes while it is computed, roughly."""
+  if u.dtype not in (dtypes.int64, dtypes.uint64) or u.op not in GroupOp.ALU and u.op not in (Ops.INDEX, Ops.REDUCE):
+    return 1
+  op = u.arg[0] if u.op is Ops.REDUCE else u.op
+  return LONG_MUL if op is Ops.MUL else LONG_DIV if op in (Ops.CDIV, Ops.CMOD, Ops.FLOORDIV, Ops.FLOORMOD) else LONG
 
 
 def _times(ranges: Sequence[UOp], amounts: Amounts) -> int:
