@@ -14,7 +14,8 @@ import pytest
 
 from tinytpu.asm.link import Spill
 from tinytpu.asm.program import Access, Arg, ArgKind, Buf, Program
-from tinytpu.backend.batch import ALIGN, INPUTS, Batch, stand_in
+from tinytpu.backend.batch import INPUTS, Batch, stand_in
+from tinytpu.backend.heap import ALIGN
 from tinytpu.backend.residency import Admission, Residency, Span
 from tinytpu.config import Config
 

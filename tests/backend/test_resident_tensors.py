@@ -223,3 +223,18 @@ def test_neighbours_of_an_output_are_in_vmem_alone():
   out.assign(source * 3).realize()
   want[2:257] = want[257:512] * 3
   np.testing.assert_array_equal(t.numpy(), want)
+
+
+def test_a_launch_that_is_refused_brings_nothing_in(floats, monkeypatch):
+  """What a kernel was to copy to VMEM is not taken to be there if it never ran."""
+  from tinytpu.backend.device import TinyTPUProgram
+  a = floats(33, 17)
+  x = Tensor(a).realize()
+
+  def refused(*_):
+    raise RuntimeError("refused")
+  with monkeypatch.context() as patch:
+    patch.setattr(TinyTPUProgram, "arguments", refused)
+    with pytest.raises(RuntimeError, match="refused"):
+      (x.sum(0) * 2).realize()
+  np.testing.assert_allclose((x.sum(0) * 2).numpy(), a.astype(np.float64).sum(0) * 2, rtol=1e-4, atol=1e-4)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from ..asm.link import Spill
 from ..asm.program import ArgKind, Program
 from ..config import Config
+from .heap import ALIGN
 from .residency import Admission, Entry, Residency, Span, contents_count
 
 INPUTS = 1 << 40
-"""Addresses that stand for buffers which change from run to run: input n lies at (n + 1) times this, plus an offset below ALIGN."""
-ALIGN = 256
-"""An input's address must be the same modulo this in every run."""
+"""Addresses that stand for buffers which change from run to run: input n lies at (n + 1) times this, plus an offset below ALIGN, which
+must be the same in every run."""
 
 
 def stand_in(number: int, address: int, size: int) -> Span:

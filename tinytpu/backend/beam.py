@@ -35,8 +35,8 @@ def install() -> None:
 
 
 def _seconds(k: Scheduler, rawbufs: list[Buffer], var_vals: dict[str, int]) -> float:
-  """Simulated seconds of a kernel with all of its groups; infinite if it does not compile."""
+  """Simulated seconds of a kernel with all of its groups, once its buffers are where it leaves them; infinite if it does not compile."""
   _, compiled = search._try_compile((0, k))
   if compiled is None:
     return math.inf
-  return min(search._time_program(compiled[0], var_vals, rawbufs, allow_test_size=False, clear_l2=True, cnt=1))
+  return min(search._time_program(compiled[0], var_vals, rawbufs, allow_test_size=False, clear_l2=True, cnt=2))

@@ -19,14 +19,11 @@ from ..config import Config, preset
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
 from .dump import launched
 from .graph import TinyTPUGraph
-from .heap import Heap
+from .heap import ALIGN, Heap
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
 from .residency import Admission, Residency, Span
 from .stats import SPILL, Run, stats
 from .timeline import Timeline
-
-ALIGN = 256
-"""Bytes at whose multiples buffers start."""
 
 SPILLS = 8
 """Ranges that one launch moves out of VMEM; if there are fewer, a size of 0 comes behind the last."""
@@ -122,13 +119,20 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
       RuntimeError: the program faulted; names kernel and fault.
     """
     admission = self.dev.residency.admit(self.container, [Span(b.address, b.size) for b in bufs])
+    try:
+      return self._launch(bufs, global_size, vals, timeout, admission)
+    except BaseException:
+      self.dev.residency.failed(admission)
+      raise
+
+  def _launch(self, bufs: Sequence[HbmBuffer], global_size: Sequence[int], vals: Sequence[int | None], timeout: int | None,
+              admission: Admission) -> float:
     self.dev.spill(admission.spills)
     args = self.arguments(bufs, global_size, vals, admission)
     limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
     entry = self.container.direct if admission.direct else 0
     result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key)
     if result.fault is not None:
-      self.dev.residency.failed(admission)
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
     launched(self.container, result.cycles, result.counters)
     return result.cycles / self.dev.config.clock_hz

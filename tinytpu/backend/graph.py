@@ -13,7 +13,8 @@ from tinygrad.uop.ops import Ops, UOp
 
 from ..asm.link import Call, link
 from ..asm.program import ArgKind
-from .batch import ALIGN, Batch, stand_in
+from .batch import Batch, stand_in
+from .heap import ALIGN
 from .residency import Span
 
 if TYPE_CHECKING:
@@ -113,8 +114,9 @@ class TinyTPUGraph(GraphRunner):
     """How far each input lies above its offset in the plan; None if one does not suit it."""
     shifts: dict[int, int] = {}
     for call in range(len(self.programs)):
-      buffers = self._buffers(call, input_uops)
-      for n, number in self._given(call).items():
+      given = self._given(call)
+      buffers = self._buffers(call, input_uops) if given else []
+      for n, number in given.items():
         span = self.inputs[number]
         shifts[number] = buffers[n].address - span.address % ALIGN
         if shifts[number] % ALIGN or buffers[n].size < span.size:

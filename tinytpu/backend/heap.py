@@ -3,6 +3,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+ALIGN = 256
+"""Bytes at whose multiples buffers start."""
+
 
 class Heap:
   """Addresses `start` to `end` of a memory, in bytes."""

@@ -18,11 +18,10 @@ from typing import NamedTuple
 from ..asm.link import Spill
 from ..asm.program import Access, ArgKind, Buf, Program
 from ..config import Config
+from .slabs import WORD
 
-WORD = 4
 FILL_SHARE = 0.5
 """Share of a fill's lines that is counted against the launch at hand: the next ones find the buffer in place."""
-
 LAUNCH = 100
 """Cycles of a spill beside its lines, roughly: it is a launch of its own."""
 

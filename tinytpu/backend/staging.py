@@ -25,8 +25,6 @@ from .lower import Parameter, Program
 from .slabs import WORD, Plan, Slabs, Stream, outermost, plan, stream, transfer
 from .traffic import cycles
 
-GAIN = 1.0
-"""Staging must not bring the cycles of a kernel above this share: what is in VMEM already, and may stay there, need not be moved."""
 MAX_ROUNDS = 6
 """Parameters that may be left out of those that are staged."""
 SMALL = 1 / 8
@@ -149,7 +147,8 @@ def _addressable(program: Program, copies: list[Copy]) -> list[Copy]:
 
 # -- what pays ----------------------------------------------------------------------------------------
 def choose(program: Program, candidates: list[Copy], config: Config, room: int) -> Choice:
-  """The cheapest way to stage parameters, found by leaving out one after the other; nothing, unless it gains enough."""
+  """The cheapest way to stage parameters, found by leaving out one after the other; nothing, if that takes longer than
+  device memory alone. As long is good enough: what is in VMEM already need not be moved."""
   direct, _ = _cheapest(program, [], config, room)
   best, choice = _cheapest(program, candidates, config, room)
   for _ in range(MAX_ROUNDS):
@@ -158,7 +157,7 @@ def choose(program: Program, candidates: list[Copy], config: Config, room: int) 
     if not found or (least := min(found, key=lambda f: f[0]))[0] >= best:
       break
     best, choice, candidates = least
-  return choice if best <= GAIN * direct else Choice([])
+  return choice if best <= direct else Choice([])
 
 
 def _cheapest(program: Program, chosen: list[Copy], config: Config, room: int) -> tuple[float, Choice]:
