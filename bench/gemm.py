@@ -24,7 +24,7 @@ def measure(name: str, size: int, transposed: bool) -> dict[str, float]:
   """
   from tinygrad import Device, Tensor, dtypes
 
-  from tinytpu.backend.stats import stats
+  from tinytpu.backend.runtime.stats import stats
   rng = np.random.default_rng(0)
   dtype = getattr(dtypes, name)
   a, b = (rng.integers(-100, 100, (size, size)) for _ in range(2))  # exact in every format

@@ -16,10 +16,10 @@ from tinygrad import codegen
 from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
 
-from tinytpu.backend import optimize
-from tinytpu.backend.across import Across
-from tinytpu.backend.lanes import FOLD, Lanes
+from tinytpu.backend import hooks
+from tinytpu.backend.lower.uniformity import FOLD, Lanes
 from tinytpu.backend.renderer import TinyTPUCompiler, TinyTPURenderer
+from tinytpu.backend.uops import Across
 
 SAMPLE = 1 << 14
 """Combinations of group ids and loop counters that are looked at; a kernel with more is sampled."""
@@ -100,10 +100,10 @@ class Kernels:
 
   def watch(self) -> None:
     """Record all that is compiled from now on."""
-    hooks: tuple[tuple[Any, str, Callable[..., None] | None], ...] = (
-      (optimize, "optimize", None), (codegen, "full_rewrite_to_sink", None), (codegen, "linearize", None),
+    timed: tuple[tuple[Any, str, Callable[..., None] | None], ...] = (
+      (hooks, "optimize", None), (codegen, "full_rewrite_to_sink", None), (codegen, "linearize", None),
       (TinyTPURenderer, "render", self._rendered), (TinyTPUCompiler, "compile", self._compiled))
-    for owner, name, after in hooks:
+    for owner, name, after in timed:
       setattr(owner, name, self._timed(name, getattr(owner, name), after))
 
   def _timed(self, name: str, inner: Callable[..., Any], after: Callable[..., None] | None) -> Callable[..., Any]:

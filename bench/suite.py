@@ -48,7 +48,7 @@ def cycles(kernel: Kernel) -> int:
   """
   from tinygrad import Tensor
 
-  from tinytpu.backend.stats import SPILL, stats
+  from tinytpu.backend.runtime.stats import SPILL, stats
   rng = np.random.default_rng(0)
   arrays = [rng.integers(-100, 100, shape, dtype=np.int32) for shape in kernel.shapes]
   operands = [Tensor(a).realize() for a in arrays]

@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from tinytpu.backend import stats
+from tinytpu.backend.runtime import stats
 
 from .kernels import Kernels
 

@@ -37,23 +37,43 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
 }
 
 
+ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import; files beside the rooms count as one
+  "errors": set(),
+  "types": set(),
+  "uops": {"types"},
+  "mir": set(),
+  "opt": {"types", "uops"},
+  "decomp": set(),
+  "lower": {"errors", "types", "uops", "mir"},
+  "scratch": {"types", "uops", "mir", "lower"},
+  "emit": {"errors", "mir"},
+  "runtime": {"types"},
+  "hooks": {"types", "uops", "opt", "decomp", "lower"},
+  "renderer": {"errors", "types", "uops", "mir", "opt", "lower", "scratch", "emit", "hooks"},
+  "device": {"mir", "runtime", "renderer"},
+}
+
+
 def part_of(module: str) -> str:
   """The part of the package that a dotted module name lies in; "" for the package itself."""
   return (module.split(".") + [""])[1]
 
 
-def imports(path: Path) -> set[str]:
-  """Modules of the package that a source file imports, anywhere in it."""
+def imports(path: Path, typing: bool = True) -> set[str]:
+  """Modules of the package that a source file imports, anywhere in it; those for annotations alone (under TYPE_CHECKING) with `typing`."""
   module = list(path.relative_to(ROOT).with_suffix("").parts)
   package = module[:-1]
   found: set[str] = set()
-  for node in ast.walk(ast.parse(path.read_text())):
+  tree = ast.parse(path.read_text())
+  if not typing:
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+  for node in ast.walk(tree):
     if isinstance(node, ast.Import):
       found |= {alias.name for alias in node.names}
     elif isinstance(node, ast.ImportFrom):
       base = package[:len(package) - node.level + 1] if node.level else []
       name = ".".join([*base, *([node.module] if node.module else [])])
-      found |= {f"{name}.{alias.name}" for alias in node.names} if name == "tinytpu" else {name}
+      found |= {f"{name}.{alias.name}" for alias in node.names} if name in ("tinytpu", "tinytpu.backend") else {name}
   return {name for name in found if name.split(".")[0] == "tinytpu"}
 
 
@@ -71,14 +91,29 @@ def test_imports_point_downwards(path: Path) -> None:
     assert target in LAYERS[part] | {part, "", "__version__"}, f"{part} must not import {target}"
 
 
+BACKEND = PACKAGE / "backend"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.is_relative_to(BACKEND) and p.name != "__init__.py"],
+                         ids=lambda p: str(p.relative_to(BACKEND)))
+def test_rooms_of_the_backend_follow_the_way_of_a_kernel(path: Path) -> None:
+  room = path.relative_to(BACKEND).with_suffix("").parts[0]
+  assert room in ROOMS, f"{room} is a new room: give it a place in ROOMS"
+  for name in imports(path, typing=False):
+    if name.startswith("tinytpu.backend."):
+      target = name.split(".")[2]
+      assert target in ROOMS[room] | {room}, f"{room} must not import {target}"
+
+
 def test_the_walk_sees_imports_in_functions() -> None:
   assert "tinytpu.iss" in {name[:11] for name in imports(PACKAGE / "machine" / "base.py") | imports(PACKAGE / "machine" / "iss.py")}
   assert "tinytpu.rtl.compiler" in imports(PACKAGE / "cli" / "checks.py")
 
 
-def test_layers_have_no_cycle() -> None:
-  order = list(LAYERS)
-  for part, below in LAYERS.items():
+@pytest.mark.parametrize("layers", [LAYERS, ROOMS], ids=["package", "backend"])
+def test_layers_have_no_cycle(layers: dict[str, set[str]]) -> None:
+  order = list(layers)
+  for part, below in layers.items():
     assert all(order.index(target) < order.index(part) for target in below), part
 
 
@@ -110,9 +145,9 @@ def test_links_between_pages_lead_somewhere() -> None:
       assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/map.md", "docs/architecture.md", "docs/asm.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/map.md", "docs/architecture.md", "docs/asm.md", "docs/backend.md"])
 def test_files_that_pages_name_exist(page: str) -> None:
-  places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "backend", PACKAGE / "rtl"]
+  places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):
     assert any((place / name).exists() for place in places), f"{page}: {name}"
 

@@ -19,7 +19,7 @@ def on_device() -> Iterator[None]:
   """Make TINYTPU the default device, and check that the host computed nothing."""
   from tinygrad.helpers import Context
 
-  from tinytpu.backend import stats
+  from tinytpu.backend.runtime import stats
   stats.stats.reset()
   with Context(DEV=DEVICE):
     yield

@@ -176,7 +176,7 @@ def check(seed: int) -> None:
 
 if __name__ == "__main__":  # seeds A to B - 1 on the default device, which the environment chooses
   import tinytpu.boot  # noqa: F401
-  from tinytpu.backend import stats
+  from tinytpu.backend.runtime import stats
   for number in range(int(sys.argv[1]), int(sys.argv[2])):
     check(number)
   print(f"{stats.stats.launches} launches, {stats.stats.cycles} cycles, {stats.host_fallbacks} on the host")

@@ -61,7 +61,7 @@ def check(seed: int) -> None:
 def main(first: int, end: int) -> None:
   """Check seeds, and print launches, cycles, matrix steps and host fallbacks."""
   import tinytpu.boot  # noqa: F401
-  from tinytpu.backend import stats
+  from tinytpu.backend.runtime import stats
   for seed in range(first, end):
     check(seed)
   done = stats.stats

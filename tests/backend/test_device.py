@@ -10,7 +10,7 @@ from tinygrad.helpers import Context, Target
 
 from tinytpu.backend.errors import UnsupportedError
 from tinytpu.backend.renderer import TinyTPURenderer
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 
 def test_unsupported_dtype_is_named():
@@ -105,7 +105,7 @@ import tinytpu.boot, os
 from tinygrad import Tensor, TinyJit
 from tinygrad.device import Compiled, ProfileDeviceEvent
 from tinygrad.helpers import ProfileRangeEvent
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 @TinyJit
 def f(x): return (x + 1).contiguous().sum().realize()

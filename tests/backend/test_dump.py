@@ -12,7 +12,7 @@ STAGES = ["0-uops.txt", "1-lowered.txt", "2-pipelined.txt", "3-staged.txt", "4-a
 
 
 def test_stages_and_cycles(tmp_path, monkeypatch):
-  from tinytpu.backend.stats import stats
+  from tinytpu.backend.runtime.stats import stats
   monkeypatch.setenv("TINYTPU_DUMP", str(tmp_path))
   a = np.arange(7 * 19, dtype=np.float32).reshape(7, 19)  # a shape that no other test compiles
   assert np.array_equal((Tensor(a) * 2 + 3).numpy(), a * 2 + 3)

@@ -9,7 +9,7 @@ from tinygrad import Tensor, dtypes
 from tinygrad.dtype import DType
 from tinygrad.helpers import Context
 
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 HALVES = [dtypes.float16, dtypes.bfloat16]
 

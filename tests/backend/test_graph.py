@@ -9,7 +9,7 @@ import pytest
 from tinygrad import Device, Tensor, TinyJit, Variable
 from tinygrad.helpers import Context
 
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 
 def chain(a: Tensor, b: Tensor) -> Tensor:

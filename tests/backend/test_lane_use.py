@@ -12,7 +12,7 @@ from tinygrad.device import Device
 from tinygrad.uop.ops import Ops
 
 from bench.kernels import lane_use
-from tinytpu.backend.lanes import Lanes
+from tinytpu.backend.lower.uniformity import Lanes
 from tinytpu.config import preset
 
 

@@ -6,7 +6,7 @@ import pytest
 from tinygrad import Tensor
 from tinygrad.helpers import Context
 
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 
 def check(got: Tensor, want: np.ndarray, on_mxu: bool = True) -> None:
@@ -135,7 +135,7 @@ def test_operands_that_are_not_zero_beyond_k(k, floats):
 
 
 def test_relu_and_scale_before_an_odd_product_keep_the_matrix_unit(floats):
-  from tinytpu.backend.stats import stats
+  from tinytpu.backend.runtime.stats import stats
   a, b = floats(13, 13), floats(13, 13)
   x, y = Tensor(a).realize(), Tensor(b).realize()
   np.testing.assert_allclose((x.relu() @ (y * 2)).numpy(), np.maximum(a, 0) @ (b * 2), rtol=1e-4, atol=1e-4)

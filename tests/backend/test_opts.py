@@ -9,7 +9,7 @@ from tinygrad import Tensor, codegen
 from tinygrad.codegen.opt import Opt, OptOps
 from tinygrad.helpers import Context
 
-from tinytpu.backend import optimize as optimiser
+from tinytpu.backend import hooks
 
 MATMULS = [
   [],
@@ -37,7 +37,7 @@ def shaped(monkeypatch):
         k.apply_opt(opt)
       applied.append(k.applied_opts)
       return k
-    monkeypatch.setattr(optimiser, "optimize", optimize)
+    monkeypatch.setattr(hooks, "optimize", optimize)
     codegen.to_program_cache.clear()
     with Context(PARALLEL=0):  # in this process, where the patch is
       result = compute().numpy()
@@ -80,7 +80,7 @@ def test_beam(script):
 
 def test_beam_is_never_slower_than_the_optimiser(script):
   """In simulated cycles, on shapes that need padding to fill lanes or to reach the matrix unit."""
-  code = ("import tinytpu.boot, numpy as np\nfrom tinygrad import Tensor\nfrom tinytpu.backend.stats import stats\n"
+  code = ("import tinytpu.boot, numpy as np\nfrom tinygrad import Tensor\nfrom tinytpu.backend.runtime.stats import stats\n"
           "a, b = Tensor(np.ones((13, 10), np.float32)).realize(), Tensor(np.ones((10, 14), np.float32)).realize()\n"
           "for f in (lambda: a @ b, lambda: a * 3 + 1, lambda: a.sum(0)):\n"
           "  f().realize()\n  stats.reset()\n  f().realize()\n  print(stats.cycles, stats.launches)")

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from tinytpu.asm import assemble
-from tinytpu.backend.builder import Builder, Val
-from tinytpu.backend.heap import Heap
-from tinytpu.backend.ir import S0, Inst, Loop, Mem, Reg, flatten, inst
-from tinytpu.backend.lanes import pattern
-from tinytpu.backend.regalloc import allocate
-from tinytpu.backend.schedule import schedule
-from tinytpu.backend.text import render
+from tinytpu.backend.emit.regalloc import allocate
+from tinytpu.backend.emit.schedule import schedule
+from tinytpu.backend.lower.uniformity import pattern
+from tinytpu.backend.mir.builder import Builder, Val
+from tinytpu.backend.mir.ir import S0, Inst, Loop, Mem, Reg, flatten, inst
+from tinytpu.backend.mir.text import render
+from tinytpu.backend.runtime.heap import Heap
 from tinytpu.config import Config
 from tinytpu.isa.encoding import MemType
 from tinytpu.isa.table import OPS

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tinygrad import Device, Tensor, TinyJit
 
-from tinytpu.backend.stats import SPILL, stats
+from tinytpu.backend.runtime.stats import SPILL, stats
 
 
 def traffic() -> int:
@@ -173,7 +173,7 @@ ON_BOTH = """
 import numpy as np
 import tinytpu.boot
 from tinygrad import Tensor, TinyJit
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 rng = np.random.default_rng(0)
 w = [Tensor(rng.standard_normal((20, 20)).astype(np.float32)).realize() for _ in range(3)]
 @TinyJit

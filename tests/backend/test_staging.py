@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tinygrad import Device, Tensor, Variable
 from tinygrad.codegen import to_program_cache
 
-from tinytpu.backend import slabs, staging
-from tinytpu.backend.residency import Residency
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
+from tinytpu.backend.runtime.vmem_cache import Residency
+from tinytpu.backend.scratch import double_buffer, staging
 
 DTYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.float32, np.float16, np.bool_]
 QUIET = settings(max_examples=40, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -26,14 +26,14 @@ def in_slabs(program, candidates, config, room):
   whole = [c for c in candidates if c.stream is None]
   streams = [c.stream for c in candidates if c.stream is not None]
   room -= sum(c.room + config.line_bytes for c in whole)
-  found = slabs.plan(slabs.outermost(program.items), streams, config, 20, room) if streams else None
+  found = double_buffer.choose_cut(double_buffer.outermost(program.items), streams, config, 20, room) if streams else None
   if found is None:
     return everything(program, candidates, config, room)
   CUT.append(found)
   return staging.Choice(whole, found, 1)
 
 
-CUT: list[slabs.Plan] = []
+CUT: list[double_buffer.Cut] = []
 """Plans of `in_slabs`."""
 
 
@@ -250,7 +250,8 @@ ON_BOTH = """
 import numpy as np
 import tinytpu.boot
 from tinygrad import Tensor
-from tinytpu.backend import staging, stats
+from tinytpu.backend.scratch import staging
+from tinytpu.backend.runtime import stats
 from tests.backend import test_staging
 if MODE != "chosen":
   test_staging.Residency._direct_pays = lambda *_: False

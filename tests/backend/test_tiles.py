@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tinygrad import Device, Tensor, dtypes
 
-from tinytpu.backend import stats
+from tinytpu.backend.runtime import stats
 
 
 def steps() -> int:

@@ -10,8 +10,8 @@ from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 from tinytpu.backend.errors import UnsupportedError
-from tinytpu.backend.lower import Lowering
-from tinytpu.backend.select import RULES, SUPPORTED_OPS
+from tinytpu.backend.lower.kernel import Lowering
+from tinytpu.backend.lower.rules import RULES, SUPPORTED_OPS
 from tinytpu.config import preset
 from tinytpu.isa.table import OPS
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tinygrad import Context, Tensor, TinyJit, Variable, dtypes, nn
 
-from tinytpu.backend.stats import stats
+from tinytpu.backend.runtime.stats import stats
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0), (1, 2, 0)])

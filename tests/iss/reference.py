@@ -154,6 +154,8 @@ FLOAT: dict[str, Reference] = {
   "vfne": lambda a, b: flag(f(a) != f(b)),
   "vfmax": _maximum,
   "vfmin": _minimum,
+  "vfsmax": lambda a, b: np.where(f(a) > f(b), a, b),
+  "vfsmin": lambda a, b: np.where(f(a) < f(b), a, b),
   "vfadd": lambda a, b: bits(f(a) + f(b)),
   "vfsub": lambda a, b: bits(f(a) - f(b)),
   "vfmul": lambda a, b: bits(f(a) * f(b)),

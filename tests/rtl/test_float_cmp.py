@@ -33,5 +33,13 @@ def test_maximum_and_minimum(unit, operands):
   operands.check(got["min"], np.where(nan, 0x7FC00000, least).astype(np.uint32), a, b)
 
 
+def test_choices(unit, operands):
+  a, b = operands.pairs(100_000)
+  x, y = a.view(np.float32), b.view(np.float32)
+  got = unit.run({"a": a, "b": b})
+  operands.check(got["smax"], np.where(x > y, a, b), a, b)
+  operands.check(got["smin"], np.where(x < y, a, b), a, b)
+
+
 def test_lint(unit):
   assert lint(unit.verilog, "FCmp32") == []

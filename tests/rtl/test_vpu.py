@@ -110,6 +110,7 @@ REFERENCE: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]
   "vflt": lambda a, b, c: f(a) < f(b), "vfle": lambda a, b, c: f(a) <= f(b),
   "vfeq": lambda a, b, c: f(a) == f(b), "vfne": lambda a, b, c: f(a) != f(b),
   "vfmax": lambda a, b, c: extreme(a, b, np.maximum, np.bitwise_and), "vfmin": lambda a, b, c: extreme(a, b, np.minimum, np.bitwise_or),
+  "vfsmax": lambda a, b, c: np.where(f(a) > f(b), a, b), "vfsmin": lambda a, b, c: np.where(f(a) < f(b), a, b),
   "vf2h": lambda a, b, c: half(a), "vh2f": lambda a, b, c: unhalf(a), "vroundh": lambda a, b, c: unhalf(half(a)),
   "vf2b": lambda a, b, c: brain(a), "vb2f": lambda a, b, c: unbrain(a), "vroundb": lambda a, b, c: unbrain(brain(a)),
   "vfadd": lambda a, b, c: bits(f(a) + f(b)), "vfsub": lambda a, b, c: bits(f(a) - f(b)), "vfmul": lambda a, b, c: bits(f(a) * f(b)),

@@ -17,13 +17,13 @@ from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import Config, preset
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
-from .dump import launched
-from .graph import TinyTPUGraph
-from .heap import ALIGN, Heap
+from .mir.dump import launched
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
-from .residency import Admission, Residency, Span
-from .stats import SPILL, Run, stats
-from .timeline import Timeline
+from .runtime.graph import TinyTPUGraph
+from .runtime.heap import ALIGN, Heap
+from .runtime.stats import SPILL, Launch, stats
+from .runtime.timeline import Timeline
+from .runtime.vmem_cache import Admission, Residency, Span
 
 SPILLS = 8
 """Ranges that one launch moves out of VMEM; if there are fewer, a size of 0 comes behind the last."""
@@ -196,7 +196,7 @@ class TinyTPUDevice(Compiled):
       self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
     result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=stale)
     if result.fault is None:
-      stats.add(Run(self.device, name, result.cycles, result.counters))
+      stats.add(Launch(self.device, name, result.cycles, result.counters))
       self.timeline.add(name, result.cycles, profile_key)
     return result
 

@@ -11,19 +11,20 @@ from .. import __version__
 from ..asm import TasmError, assemble
 from ..asm.program import VERSION, isa_hash
 from ..config import Config, preset
-from . import across, beam, decompose, optimize
-from .coverage import Coverage
-from .dump import Dump
-from .ir import Code, flatten
-from .lower import Lowering, Program
-from .pipeline import pipeline
-from .regalloc import allocate, spill_bytes
-from .schedule import schedule
-from .select import MEMORY_TYPE, SUPPORTED_OPS
-from .staging import stage
-from .tensorcore import tensor_cores
-from .text import render
-from .traffic import cycles
+from . import hooks
+from .emit.regalloc import allocate, spill_bytes
+from .emit.schedule import schedule
+from .emit.software_pipeline import pipeline
+from .lower.kernel import Kernel, Lowering
+from .lower.rules import SUPPORTED_OPS
+from .mir.dump import Dump
+from .mir.ir import Code, flatten
+from .mir.text import render
+from .mir.traffic import cycles
+from .opt.tensorcore import tensor_cores
+from .scratch.must_write import Coverage
+from .scratch.staging import stage
+from .types import TYPES
 
 DEFAULT_PRESET = "4x4"
 
@@ -56,10 +57,7 @@ class TinyTPURenderer(Renderer):
 
   def __init__(self, target: Target):
     super().__init__(target)
-    optimize.install()
-    beam.install()
-    across.install()
-    decompose.install(SUPPORTED_OPS)
+    hooks.install()
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.compiler = TinyTPUCompiler(self.config)
     self.suffix = f"TINYTPU_{self.config.name}_{__version__}_{isa_hash().hex()[:8]}"
@@ -68,7 +66,7 @@ class TinyTPURenderer(Renderer):
 
   def supported_dtypes(self) -> set[DType]:
     """64-bit integers and 8-bit floats are left to tinygrad's decompositions, float64 is not supported at all."""
-    return set(MEMORY_TYPE)
+    return set(TYPES)
 
   def render(self, uops: list[UOp]) -> str:
     """The kernel's TASM text.
@@ -101,6 +99,6 @@ class TinyTPURenderer(Renderer):
       dump.text(text)
     return text
 
-  def _allocate(self, program: Program, prefix: str = "") -> Code:
+  def _allocate(self, program: Kernel, prefix: str = "") -> Code:
     """Linear code of a program on physical registers; its labels begin with `prefix`."""
     return allocate(flatten(program.items, Config.LOOP_DEPTH, prefix), self.config, program.kernel, len(program.args.lines))

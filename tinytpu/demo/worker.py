@@ -51,7 +51,7 @@ def infer(count: int) -> Inference:
   """Classify the first `count` held-out digits on the default device."""
   from tinygrad import Device, Tensor
 
-  from ..backend import stats as statistics
+  from ..backend.runtime import stats as statistics
   _, held_out = digits.load()
   weights = {name: Tensor(value).realize() for name, value in digits.weights().items()}
   start = time.perf_counter()

@@ -228,6 +228,12 @@ def fmin(a, b):
 
 
 @_jit
+def fsmax(a, b): return a if as_f(b) < as_f(a) else b
+@_jit
+def fsmin(a, b): return a if as_f(a) < as_f(b) else b
+
+
+@_jit
 def i2f(a): return of_f(f32(as_i(a)))
 @_jit
 def u2f(a): return of_f(f32(a))

@@ -181,7 +181,9 @@ for _i, (_n, _d, _f) in enumerate((
     ("vflt", "1 if a < b else 0; false if unordered", sem.flt), ("vfle", "1 if a <= b else 0; false if unordered", sem.fle),
     ("vfeq", "1 if a == b else 0; false if unordered", sem.feq), ("vfne", "1 if a != b else 0; true if unordered", sem.fne),
     ("vfmax", "IEEE 754-2019 maximum: NaN if either is, +0 above -0", sem.fmax),
-    ("vfmin", "IEEE 754-2019 minimum: NaN if either is, -0 below +0", sem.fmin))):
+    ("vfmin", "IEEE 754-2019 minimum: NaN if either is, -0 below +0", sem.fmin),
+    ("vfsmax", "a if b < a, else b, as a comparison and a choice: b if unordered or both are zeros", sem.fsmax),
+    ("vfsmin", "a if a < b, else b, as a comparison and a choice: b if unordered or both are zeros", sem.fsmin))):
   _op(_n, 0x90 + _i, "V", "vd va b", "ALU", _d, _f)
 for _i, (_n, _d, _f) in enumerate((
     ("vf2h", "float32 to float16 bits, to nearest even", sem.f2h), ("vh2f", "float16 bits (low half) to float32", sem.h2f),

@@ -16,7 +16,8 @@ class FloatOrder:
   """Every way to compare two floats, sharing one magnitude comparison.
 
   `lt`, `le`, `eq` are false and `ne` is true if either operand is NaN; -0 equals +0. `max` and `min` are IEEE
-  754-2019 maximum and minimum: the canonical NaN if either operand is NaN, and -0 below +0.
+  754-2019 maximum and minimum: the canonical NaN if either operand is NaN, and -0 below +0. `smax` and `smin` choose by
+  comparison alone: a if it is the larger (the smaller), else b.
   """
 
   lt: Value
@@ -25,6 +26,8 @@ class FloatOrder:
   ne: Value
   max: Value
   min: Value
+  smax: Value
+  smin: Value
 
 
 def compare(m: Module, a: Value, b: Value, label: str = "cmp") -> FloatOrder:
@@ -45,6 +48,8 @@ def compare(m: Module, a: Value, b: Value, label: str = "cmp") -> FloatOrder:
     ne=~eq,
     max=Mux(unordered, NAN32, Mux(below, b, a)),
     min=Mux(unordered, NAN32, Mux(below, a, b)),
+    smax=Mux(lt | eq | unordered, b, a),
+    smin=Mux(lt, a, b),
   )
 
 
@@ -53,7 +58,7 @@ class FCmp32(wiring.Component):
 
   Members:
       a, b: In(32), the operands.
-      lt, le, eq, ne: Out(1); max, min: Out(32), as in `FloatOrder`.
+      lt, le, eq, ne: Out(1); max, min, smax, smin: Out(32), as in `FloatOrder`.
   """
 
   a: In(32)
@@ -64,10 +69,12 @@ class FCmp32(wiring.Component):
   ne: Out(1)
   max: Out(32)
   min: Out(32)
+  smax: Out(32)
+  smin: Out(32)
 
   def elaborate(self, platform) -> Module:
     m = Module()
     order = compare(m, self.a, self.b)
-    for field in ("lt", "le", "eq", "ne", "max", "min"):
+    for field in ("lt", "le", "eq", "ne", "max", "min", "smax", "smin"):
       m.d.comb += getattr(self, field).eq(getattr(order, field))
     return m

@@ -22,7 +22,7 @@ class LaneUnit(enum.Enum, shape=2):
   CONVERT = 2
 
 
-FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb",
+FLOAT_ALU = ("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vfsmax", "vfsmin", "vf2h", "vh2f", "vf2b", "vb2f", "vroundh", "vroundb",
              "vfabs", "vfneg", "vfsign")
 """Float operations with latency ALU. They have operand registers of their own, so that their logic is still in other cycles."""
 
@@ -114,6 +114,7 @@ def float_results(m: Module, a: Value, b: Value) -> dict[str, Value]:
   nan = is_nan(a)
   return {
     "vflt": order.lt, "vfle": order.le, "vfeq": order.eq, "vfne": order.ne, "vfmax": order.max, "vfmin": order.min,
+    "vfsmax": order.smax, "vfsmin": order.smin,
     "vf2h": half, "vh2f": f16_to_f32(m, a[:16]), "vroundh": f16_to_f32(m, half, "rounded_h"),
     "vfabs": Mux(nan, NAN32, a[:31]), "vfneg": Mux(nan, NAN32, Cat(a[:31], ~a[31])),
     "vfsign": Mux(nan, NAN32, Mux(a[:31] == 0, 0, Cat(Const(ONE32, 31), a[31]))),

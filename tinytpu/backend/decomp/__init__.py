@@ -1,0 +1,1 @@
+"""Corrections of tinygrad's decompositions, and 64-bit division, as rewrites of UOps."""

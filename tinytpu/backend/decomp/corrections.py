@@ -1,0 +1,46 @@
+"""Corrections to tinygrad's lowering, for this renderer only.
+
+64-bit integers: division goes another way altogether (`long_division`): tinygrad's is long, and 0.14 splits one by a negative constant
+into words wrongly (its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a
+conversion to 32 bits wrapped; this machine's saturates, so the words are cut apart before.
+
+Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
+dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
+"""
+from __future__ import annotations
+
+from tinygrad.codegen.late import gater
+from tinygrad.dtype import DType, dtypes, truncate
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
+
+from .long_division import divide
+
+LONG = (dtypes.int64, dtypes.uint64)
+
+
+def _from_float(d: UOp, x: UOp) -> UOp:
+  x = x.cast(dtypes.float32)
+  negative = x < 0
+  size = negative.where(-x, x)
+  high = (size * 2.0**-32).alu(Ops.TRUNC)  # exact, as is what is left of it
+  low = size - high * 2.0**32
+  bits = (high.cast(dtypes.uint32).cast(d.dtype) * 2**32) + low.cast(dtypes.uint32).cast(d.dtype)
+  return negative.where(-bits, bits)
+
+
+CORRECTIONS = PatternMatcher([
+  (UPat((Ops.CDIV, Ops.CMOD), LONG, src=(UPat.var("x"), UPat.var("y")), name="d"), divide),
+  (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
+
+
+def move_gate(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
+  """A load with the value `a` for where its gate is closed, in place of a choice between `a` and the load, cast to `w`'s dtype."""
+  same = l.dtype == w.dtype or a.is_invalid or a.op is Ops.CAST and a.src[0].dtype == l.dtype
+  return gater.move_where_load(gate, l, a, w) if same or a.op is Ops.CONST and _holds(l.dtype, a.val) else None
+
+
+def _holds(dtype: DType, value: float | bool) -> bool:
+  """Whether a value of a dtype can be exactly this one."""
+  if dtype in dtypes.floats:
+    return bool(truncate[dtype](value) == value)
+  return float(value).is_integer() and dtype.min <= value <= dtype.max and str(float(value)) != "-0.0"

@@ -1,0 +1,1 @@
+"""From machine IR to issue groups: software pipelining, register allocation, scheduling."""

@@ -1,0 +1,156 @@
+"""Everything that is put into tinygrad at run time, for kernels of our renderer; other devices' kernels go tinygrad's way.
+
+Installed when a renderer is made, in compile workers too. What must be there before tinygrad asks for the device: `tinytpu.boot`.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache, reduce, wraps
+from typing import Any
+
+from tinygrad import codegen
+from tinygrad.codegen.late import gater
+from tinygrad.codegen.opt import heuristic, search
+from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.renderer import Renderer
+from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
+
+from ..config import Config
+from .decomp.corrections import CORRECTIONS, move_gate
+from .lower.rules import SUPPORTED_OPS
+from .opt import beam
+from .opt.heuristic import optimize
+from .uops import REDUCTION, Across, combine
+
+_ours: ContextVar[bool] = ContextVar("kernel of ours", default=False)
+"""Whether the kernel that is being rewritten is for one of our renderers. Patterns, unlike functions, are not told."""
+
+
+def install() -> None:
+  """Put all of them in, once. Raises: AssertionError: tinygrad has no such place any more."""
+  if getattr(codegen, "tinytpu", False):
+    return
+  codegen.tinytpu = True  # type: ignore[attr-defined]
+  _kernels()
+  _optimiser()
+  _beam()
+  _reductions_across_lanes()
+  _replace("pm_reduce_local", codegen.reduce_ranges_to_acc, _looped)
+  _replace("pm_reduce_local", codegen.expand_horizontal_reduce, _side_by_side)
+  _replace("pm_move_gates_from_index", gater.move_where_load, _gate)
+  _corrections()
+
+
+def _kernels() -> None:
+  """Note whose kernel is rewritten."""
+  theirs = codegen.full_rewrite_to_sink
+
+  @wraps(theirs)
+  def full_rewrite_to_sink(ast: UOp, ren: Renderer, *args: Any, **kwargs: Any) -> UOp:
+    token = _ours.set(isinstance(getattr(ren, "config", None), Config))
+    try:
+      return theirs(ast, ren, *args, **kwargs)
+    finally:
+      _ours.reset(token)
+  codegen.full_rewrite_to_sink = full_rewrite_to_sink
+
+
+def _replace(matcher: str, theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
+  """Let a pattern of one of tinygrad's matchers that calls `theirs` call `ours` in its place."""
+  patterns = getattr(codegen, matcher).patterns
+  assert any(f is theirs for _, f in patterns), f"tinygrad's {matcher} does not call {theirs.__name__}"
+  setattr(codegen, matcher, PatternMatcher([(p, ours if f is theirs else f) for p, f in patterns]))
+
+
+def _config(k: Scheduler) -> Config | None:
+  """The machine that a kernel is for, if it is one of ours."""
+  return config if isinstance(config := getattr(k.ren, "config", None), Config) else None
+
+
+def _optimiser() -> None:
+  """Our optimiser in place of tinygrad's heuristic."""
+  theirs: Callable[[Scheduler], Scheduler] = heuristic.hand_coded_optimizations
+
+  @wraps(theirs)
+  def hand_coded_optimizations(k: Scheduler) -> Scheduler:
+    return theirs(k) if (config := _config(k)) is None else optimize(k, config)
+  heuristic.hand_coded_optimizations = hand_coded_optimizations
+
+
+def _beam() -> None:
+  """tinygrad's search, and our optimiser's kernel where that is faster."""
+  theirs: Callable[..., Scheduler] = search.beam_search
+
+  @wraps(theirs)
+  def beam_search(s: Scheduler, *args: Any, **kwargs: Any) -> Scheduler:
+    found = theirs(s, *args, **kwargs)
+    return found if (config := _config(s)) is None else beam.faster(s, config, found, *args[:2])
+  search.beam_search = beam_search
+
+
+# -- reductions across lanes: the two passes of tinygrad that name every UOp with operands learn of ours ---------------------------
+def _load(u: UOp) -> UOp | None:
+  if not isinstance(u.arg, Across) or (value := codegen.maybe_load(u.src[0])) is u.src[0]:
+    return None
+  return u.replace(src=(value, *u.src[1:]))
+
+
+def _scalars(u: UOp) -> UOp | None:
+  """One reduction for each element of an upcast value."""
+  if not isinstance(u.arg, Across) or not u.src[0].shape:
+    return None
+  value, n = u.src[0], u.src[0].max_numel()
+  flat = value.reshape(n)
+  return UOp.stack(*(u.replace(src=(flat.index(UOp.const(i)), *u.src[1:])) for i in range(n))).reshape(value.shape)
+
+
+def _reductions_across_lanes() -> None:
+  codegen.pm_add_loads = codegen.pm_add_loads + PatternMatcher([(UPat(Ops.CUSTOM, name="u"), _load)])
+  codegen.devectorizer2 = codegen.devectorizer2 + PatternMatcher([(UPat(Ops.CUSTOM, name="u"), _scalars)])
+
+
+# -- reductions to the largest: steps are marked, so that NaN stays (see `uops.combine`) --------------------------------------------
+_to_accumulator, _expand = codegen.reduce_ranges_to_acc, codegen.expand_horizontal_reduce
+
+
+def _looped(ctx: codegen.ReduceContext, r: UOp) -> UOp:
+  """A reduction as a loop that stores to an accumulator."""
+  done = _to_accumulator(ctx, r)
+  if r.arg[0] is not Ops.MAX or not _ours.get():
+    return done
+  buffer, end = done.src
+  store = end.src[0]
+  assert store.op is Ops.STORE and store.src[1].op is Ops.MAX, "tinygrad reduces otherwise than expected"
+  marked = store.replace(src=(store.src[0], store.src[1].rtag(REDUCTION)))
+  return done.replace(src=(buffer, end.replace(src=(marked, *end.src[1:]))))
+
+
+def _side_by_side(r: UOp) -> UOp:
+  """A reduction of elements that are all there at once."""
+  done = _expand(r)
+  if r.arg[0] is not Ops.MAX or not _ours.get():
+    return done
+  terms = []
+  for _ in range(math.prod(r.src[0].max_shape[:r.arg[1]]) - 1):
+    assert done.op is Ops.MAX, "tinygrad reduces otherwise than expected"
+    done, last = done.src
+    terms.append(last)
+  return reduce(lambda a, b: combine(Ops.MAX, a, b), reversed(terms), done)
+
+
+def _gate(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
+  """A load with the value `a` for where its gate is closed."""
+  return (move_gate if _ours.get() else gater.move_where_load)(gate, l, a, w)
+
+
+def _corrections() -> None:
+  """Our corrections, before tinygrad's early decompositions."""
+  theirs: Callable[[tuple[Ops, ...]], PatternMatcher] = codegen.get_simplifying_rewrite_patterns
+
+  @cache  # asked for every kernel, and a matcher is dear to make
+  @wraps(theirs)
+  def patterns(ops: tuple[Ops, ...]) -> PatternMatcher:
+    return CORRECTIONS + theirs(ops) if ops == SUPPORTED_OPS else theirs(ops)
+  codegen.get_simplifying_rewrite_patterns = patterns  # type: ignore[assignment]

@@ -1,0 +1,1 @@
+"""From tinygrad's linear UOps to machine IR: one UOp, one operation or a few, by rules."""

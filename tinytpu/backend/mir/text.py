@@ -1,0 +1,51 @@
+"""TASM text of a compiled kernel: what DEBUG=4 shows and the assembler reads."""
+from __future__ import annotations
+
+from ...config import Config
+from .ir import Group, Inst, Label, Mem, Operand, Reg
+
+
+def operand(o: Operand) -> str:
+  """A register, or an immediate: small integers in decimal, anything else in hexadecimal."""
+  if isinstance(o, Reg):
+    return repr(o)
+  signed = o - (1 << 32) if o >> 31 else o
+  return str(signed) if -4096 <= signed <= 65536 else f"{o:#x}"
+
+
+def memory(mem: Mem) -> str:
+  """A memory operand in brackets, with its mask."""
+  off = f" {'-' if mem.off < 0 else '+'} {abs(mem.off)}" if mem.off else ""
+  tail = f" : {operand(mem.r)}, {operand(mem.c)}" if mem.r is not None and mem.c is not None else ""
+  tail = f" : {operand(mem.index)}" if mem.index is not None else tail
+  mask = f" ? {operand(mem.mask)}" if mem.mask is not None else ""
+  return f"[{operand(mem.base)} + {operand(mem.x)}{off}{tail}]{mask}"
+
+
+def transfer(item: Inst) -> str:
+  """A DMA operation. Its operands are those of kind `dma` in the table, in that order; one plane only is written short."""
+  c, c2, zv, a, r, zh, size, rows, planes = (operand(s) for s in item.srcs)
+  if planes == "s0":
+    return f"{item.op.name} [{c} : {c2}], [{a} : {r}], {size}, {rows}"
+  return f"{item.op.name} [{c} : {c2}, {zv}], [{a} : {r}, {zh}], {size}, {rows}, {planes}"
+
+
+def operation(item: Inst) -> str:
+  """One operation."""
+  if "dma" in item.op.operands:
+    return transfer(item)
+  name = f"{item.op.name}.{item.mem.mtype.name.lower()}" if item.mem else item.op.name
+  parts = [operand(item.dst)] if item.dst is not None else []
+  parts += [operand(s) for s in item.srcs]
+  parts += [memory(item.mem)] if item.mem else []
+  parts += [item.target] if item.target else []
+  return f"{name} {', '.join(parts)}" if parts else name
+
+
+def render(kernel: str, directives: list[str], versions: list[list[Group | Label]], config: Config) -> str:
+  """The program's text: directives, then one issue group per line. versions: the first and, if there is one, that in device memory."""
+  lines = [f"# {config.name}", f".kernel {kernel}", *directives]
+  for number, groups in enumerate(versions):
+    lines += [".direct"] if number else []
+    lines += [f"{group.name}:" if isinstance(group, Label) else "  " + " ; ".join(operation(x) for x in group) for group in groups]
+  return "\n".join(lines) + "\n"

@@ -1,0 +1,45 @@
+"""What ran on the device: cycles and event counters, per launch and in sum."""
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+host_fallbacks = 0
+"""Kernels that the host computed instead of the device. There is no such path: it stays 0, and tests assert it."""
+
+SPILL = "spill"
+"""Name of launches that move buffers from VMEM to device memory, between those of kernels."""
+
+
+@dataclass(frozen=True)
+class Launch:
+  """One launch. cycles: simulated; counters: events by name (isa.counters)."""
+  device: str
+  kernel: str
+  cycles: int
+  counters: dict[str, int]
+
+
+class Stats:
+  """Launches since the last `reset`: the latest of them one by one in `runs`, all of them in the sums."""
+
+  def __init__(self, keep: int = 4096):
+    self.runs: deque[Launch] = deque(maxlen=keep)
+    self.reset()
+
+  def reset(self) -> None:
+    """Forget everything."""
+    self.runs.clear()
+    self.launches, self.cycles = 0, 0
+    self.counters: Counter[str] = Counter()
+
+  def add(self, run: Launch) -> None:
+    """Record a launch."""
+    self.runs.append(run)
+    self.launches += 1
+    self.cycles += run.cycles
+    self.counters.update(run.counters)
+
+
+stats = Stats()
+"""Of all devices of this process."""
