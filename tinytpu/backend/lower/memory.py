@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from tinygrad.dtype import AddrSpace, dtypes
@@ -14,6 +15,7 @@ from ..mir.ir import Mem, Reach, Reg
 from ..mir.traffic import scattered, traffic
 from ..types import TYPES
 from .arithmetic import Values
+from .bounds import within
 from .uniformity import Index, Lanes, Pattern, pattern, split
 
 _OFF_MAX = (1 << enc.OFF.width - 1) - 1
@@ -37,14 +39,19 @@ class Memory:
 
   def _place(self, index: UOp) -> tuple[str, Reg, MemType]:
     """Memory ("h" or "v"), base register and element type of an INDEX."""
-    buffer, dtype = index.src[0], index.dtype
-    while buffer.op in (Ops.AFTER, Ops.BITCAST):
-      buffer = buffer.src[0]
+    buffer, dtype = self._buffer(index), index.dtype
     if buffer not in self.bases or index.op is not Ops.INDEX or len(index.src) != 2:
       raise self.values.fail(index, "only one-dimensional elements of parameters and local buffers can be addressed")
     self.values.check(index, dtype)
     base = self.b.to_scalar(self.bases[buffer]).regs[0]
     return _PREFIX[buffer.addrspace], base, TYPES[dtype].memory
+
+  @staticmethod
+  def _buffer(index: UOp) -> UOp:
+    buffer = index.src[0]
+    while buffer.op in (Ops.AFTER, Ops.BITCAST):
+      buffer = buffer.src[0]
+    return buffer
 
   def _sum(self, terms: list[tuple[int, UOp]], scalar: bool) -> Val:
     """The sum of coefficient * UOp, on one of the two units; 0 if there are none. Terms of outer scopes are added first, so that
@@ -162,11 +169,21 @@ class Memory:
       regs.append(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines))
     return Val("v", tuple(regs), depth=self.b.depth)
 
+  def _inside(self, u: UOp) -> Val | None:
+    """Where the element that a LOAD names is one of its buffer; None: wherever its gate holds."""
+    index, gate = u.src[0], u.src[2] if len(u.src) > 2 else None
+    buffer = self._buffer(index)
+    elements = buffer.max_numel() * itemsize(buffer) // max(1, index.dtype.itemsize)
+    if len(index.src) != 2 or within(self.lanes, index.src[1], gate, elements):
+      return None
+    return self.values.value(index.src[1].cast(dtypes.uint32).alu(Ops.CMPLT, UOp.const(elements, dtypes.uint32)))
+
   def load(self, u: UOp, around: Val | None) -> Val:
     """LOAD(index[, alternative, gate]) from HBM or VMEM. around: gate of what is around it; where that is 0 the value is any."""
     gate = self.values.value(u.src[2]) if len(u.src) > 2 else None
     alternative = self.values.value(u.src[1]) if len(u.src) > 2 else imm(0)
-    both = around if gate is None else gate if around is None else self.values.apply("vand", "sand", gate, around)
+    parts = [g for g in (gate, around, self._inside(u)) if g is not None]
+    both = None if not parts else reduce(lambda a, b: self.values.apply("vand", "sand", a, b), parts)
     prefix, accesses = self.accesses(u.src[0], both, store=False)
     regs = tuple(self.b.load(f"{prefix}ld{a.form}", a.mem, a.lines if prefix == "h" else a.mem.traffic.conflicts) for a in accesses)
     v = Val("v", regs, depth=self.b.depth)
