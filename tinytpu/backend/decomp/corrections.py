@@ -6,6 +6,8 @@ conversion to 32 bits wrapped; this machine's saturates, so the words are cut ap
 
 Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
 dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
+
+Indices: those of 64 bits are cut to 32 before 64-bit values are taken apart, as tinygrad takes none of those apart that are indices.
 """
 from __future__ import annotations
 
@@ -28,7 +30,18 @@ def _from_float(d: UOp, x: UOp) -> UOp:
   return negative.where(-bits, bits)
 
 
+def _narrow(u: UOp) -> UOp | None:
+  """An index of 64 bits, which tinygrad takes where it cannot tell that 32 are enough, as one of 32, which addresses have."""
+  if len(u.src) != 2:
+    return None
+  at = u.src[1]
+  if at.op is Ops.WHERE and at.src[2].is_invalid and at.src[1].dtype in LONG:
+    return u.replace(src=(u.src[0], at.src[1].cast(dtypes.int32).valid(at.src[0])))
+  return u.replace(src=(u.src[0], at.cast(dtypes.int32))) if at.dtype in LONG else None
+
+
 CORRECTIONS = PatternMatcher([
+  (UPat(Ops.INDEX, name="u"), _narrow),
   (UPat((Ops.CDIV, Ops.CMOD), LONG, src=(UPat.var("x"), UPat.var("y")), name="d"), divide),
   (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
 

@@ -34,7 +34,7 @@ class Values:
     """Raise if registers cannot hold a dtype."""
     if dtype not in TYPES:
       raise self.fail(u, f"{dtype} is not supported; make the tensor with another dtype, e.g. Tensor(data, dtype=dtypes.float32), "
-                      f"one of {', '.join(d.name for d in TYPES)}")
+                      f"one of {', '.join(d.name for d in TYPES)}, long, ulong")
 
   def value(self, u: UOp) -> Val:
     """The value of a UOp.

@@ -195,7 +195,7 @@ def _cycles(bodies: Sequence[_Body], amounts: Amounts, waves: int, config: Confi
 
 def _pass(busy: Counter[str], latency: float) -> float:
   """Cycles of a pass: what is divided is there only when the loads are."""
-  return busy["DIV"] + max(n for unit, n in busy.items() if unit != "DIV") + latency
+  return busy["DIV"] + max((n for unit, n in busy.items() if unit != "DIV"), default=0) + latency
 
 
 def _registers(u: UOp) -> int:
