@@ -103,10 +103,10 @@ def fault(ctl, cause, pc, cycle, info):
 
 @jit
 def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, latency, interval,
-        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, budget):
+        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, may_vmem, may_hbm, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
-  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where.
+  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where; may_vmem and may_hbm: tables of `permit`.
   """
   width, side, beat_shift = geo[WIDTH], geo[SIDE], geo[BEAT_SHIFT]
   blocks, block_words = width // INNER, (1 << geo[BLOCK_SHIFT]) // WORD_BYTES
@@ -225,7 +225,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if word_l != 0:
       counts[N_SLOT_C + L] += 1
       load_n, cause, info = vmem_load(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, L_ROW, vmem8, vmem16, vmem32,
-                                      geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
+                                      geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words, may_vmem)
       if cause == 0:
         write_l = (word_l >> _D) & REG
         ready[V0 + write_l] = t + LOAD + load_n
@@ -236,18 +236,18 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       unit = UNIT[code]
       if unit == VSTORE:
         store_n, cause_t, info_t = vmem_store(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem8, vmem16, vmem32,
-                                              geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
+                                              geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words, may_vmem)
         shared = 1 if load_n != 0 and store_n != 0 else 0
       elif unit == VATOMIC:
         store_n, cause_t, info_t = vmem_atomic(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem32, geo[VMEM_BYTES], width, side,
-                                               beat_shift, address, count)
+                                               beat_shift, address, count, may_vmem)
       elif unit == HLOAD or unit == HSTORE:
-        cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
+        cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts, may_hbm)
         tail = max(tail, ctl[TAIL])
         if cause_t == 0 and unit == HLOAD:
           write_t = (word_t >> _D) & REG
       else:
-        cause_t, info_t = start_transfer(word_t, t, sregs, vmem32, hbm32, geo, dma, ctl, counts)
+        cause_t, info_t = start_transfer(word_t, t, sregs, vmem32, hbm32, geo, dma, ctl, counts, may_vmem, may_hbm)
         tail = max(tail, ctl[TAIL])
       if cause == 0:
         cause, info = cause_t, info_t

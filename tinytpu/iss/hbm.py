@@ -9,6 +9,7 @@ from ..isa import timing
 from . import layout as lay
 from .jit import jit
 from .memory import HBM_ALIGN, HBM_BOUNDS, check, lines_touched, load, store, transfer
+from .permit import READ, WRITE
 from .vmem import operand_addresses, operand_start
 
 i64 = np.int64
@@ -22,7 +23,7 @@ REG, ZV_MASK, CODE_MASK = enc.A.mask, enc.ZV.mask, enc.CODE.mask
 
 
 @jit
-def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
+def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts, may_vmem, may_hbm):
   """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
   unit = UNIT[(word >> _CODE) & CODE_MASK]
   z = (word >> _Z) & REG
@@ -30,7 +31,8 @@ def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
   lines, cause, info = transfer(
     unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _ZV) & ZV_MASK]),
     i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]), i64(sregs[(word >> _ZH) & REG]),
-    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), planes, vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT])
+    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), planes, vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT],
+    may_vmem, may_hbm)
   if cause == 0:
     queue = 0 if unit == DMAI else 1
     end = max(t + HBM_ISSUE, dma[queue, DMA_END]) + max(lines, 1)
@@ -44,12 +46,13 @@ def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
 
 
 @jit
-def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts):
+def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts, ranges):
   """Slot T's direct HBM operations; loads into T_ROW. Returns (cause, info) of a fault, or zeros."""
   code, width = (word >> _CODE) & CODE_MASK, geo[WIDTH]
   start, dtype, shift, mask = operand_start(word, sregs)
   operand_addresses(word, FORM[code], start, shift, sregs, R, address, width, geo[SIDE])
-  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
+  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN, ranges,
+                      READ if UNIT[code] == HLOAD else WRITE)
   if cause != 0:
     return cause, info
   lines = lines_touched(R, address, mask, width, width >> geo[BEAT_SHIFT], geo[LINE_SHIFT], words)

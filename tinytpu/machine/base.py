@@ -4,12 +4,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from ..config import Config
 from ..isa.faults import FaultRecord
+
+if TYPE_CHECKING:
+  from .allow import Allow
 
 KINDS = ("iss", "rtl", "both")
 DEFAULT_LIMIT = 1 << 36
@@ -47,16 +50,19 @@ class Engine(Protocol):
     """All of device memory: uint8, (hbm_bytes,), pages backed by host memory when touched."""
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
     """Run the program at `program_address` (a multiple of Config.ibuf_block_bytes) from word `entry` to its end.
 
     Args:
       args: words for the scalar registers from Config.ARG_BASE on, -2^31 to 2^32 - 1 each.
       limit: cycle in which the watchdog ends the launch; None: DEFAULT_LIMIT.
       invalidate: forget the instruction buffer first; needed when memory that held a program changed.
+      allow: the only bytes that the program may touch, for the simulator to check; cycles and results are the same with and without.
+        The RTL ignores it, and "both" checks on its simulator. None: all of memory.
 
     Raises:
       LaunchError: an argument out of range; the message names it.
+      allow.AccessError: an access outside `allow`.
     """
 
   def state(self) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Config
+from .allow import Allow
 from .base import Engine, RunResult
 from .compare import compare
 from .iss import IssEngine
@@ -34,14 +35,14 @@ class BothEngine:
     return self.engines["iss"].hbm
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
     """As `Engine.launch`.
 
     Raises:
       EngineMismatch: cycles, counters, fault, registers or memories are not the same.
     """
     self.engines["rtl"].hbm[:self.hbm_used] = self.hbm[:self.hbm_used]
-    results = {name: engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate)
+    results = {name: engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate, allow=allow)
                for name, engine in self.engines.items()}
     if differences := compare(self.engines, results, self.hbm_used):
       raise EngineMismatch(f"engines differ in the program at {program_address:#x}:\n  " + "\n  ".join(differences))

@@ -13,6 +13,8 @@ from ..isa.faults import Fault, FaultRecord
 from ..iss import build
 from ..iss import layout as lay
 from ..iss.layout import Ctl
+from ..iss.permit import DENIED, OFF
+from .allow import Allow, denied
 from .base import RunResult, check_launch
 
 SLICE = 1 << 22
@@ -52,13 +54,14 @@ class IssEngine:
     if progress and not build.is_cached():
       progress("compiling the simulator (once per version, about half a minute)")
     start = time.perf_counter()
-    self._run(*self._arrays, 0)
+    self._run(*self._arrays, OFF, OFF, 0)
     if progress and (took := time.perf_counter() - start) > 5:
       progress(f"simulator compiled in {took:.1f} s")
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
     words, limit = check_launch(self.config, program_address, args, entry, limit)
+    tables = (allow.table("vmem", self.config.vmem_bytes), allow.table("hbm", self.config.hbm_bytes)) if allow else (OFF, OFF)
     self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
     if invalidate:
       self._tags[:] = -1
@@ -67,7 +70,9 @@ class IssEngine:
     ctl = self._ctl
     ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
     while not ctl[Ctl.STATUS]:
-      self._run(*self._arrays, SLICE)
+      self._run(*self._arrays, *tables, SLICE)
+    if allow and ctl[Ctl.FAULT] >= DENIED:
+      raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
     cause = Fault(int(ctl[Ctl.FAULT]))
     record = FaultRecord(cause, int(ctl[Ctl.FAULT_PC]), int(ctl[Ctl.FAULT_CYCLE]), int(ctl[Ctl.FAULT_INFO])) if cause else None
     cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))

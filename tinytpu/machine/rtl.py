@@ -22,6 +22,7 @@ from ..rtl.compiler import compiler_identity, find_compiler
 from ..rtl.csr import Csr, window_select
 from ..rtl.verilate import build_library, cache_dir, to_verilog
 from ..rtl.window import Space
+from .allow import Allow
 from .base import RunResult, check_launch
 
 SLICE = 1 << 18
@@ -130,7 +131,8 @@ class RtlEngine:
     return self._read(register) | self._read(register + 4) << 32
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
+    # `allow` is the simulator's to check: the hardware knows no such end.
     words, limit = check_launch(self.config, program_address, args, entry, limit)
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 1)
