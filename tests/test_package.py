@@ -50,7 +50,7 @@ ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import
   "runtime": {"types"},
   "hooks": {"types", "uops", "opt", "decomp", "lower"},
   "renderer": {"errors", "types", "uops", "mir", "opt", "lower", "scratch", "emit", "hooks"},
-  "device": {"mir", "runtime", "renderer"},
+  "device": {"mir", "emit", "runtime", "renderer"},
 }
 
 

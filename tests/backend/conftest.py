@@ -11,6 +11,7 @@ import pytest
 
 import tinytpu.boot  # noqa: F401  (what tinytpu_boot.pth does in an installed package)
 
+os.environ.setdefault("TINYTPU_CHECK", "1")  # every access must lie within a buffer that its kernel was given
 DEVICE = os.environ.get("TINYTPU_TEST_DEVICE", "TINYTPU")
 
 

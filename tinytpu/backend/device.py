@@ -1,9 +1,10 @@
 """The tinygrad device TINYTPU: memory, programs, launches."""
 from __future__ import annotations
 
+import re
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +18,12 @@ from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import Config, preset
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
+from ..machine.allow import Allow
+from .emit.regalloc import spill_bytes
 from .mir.dump import launched
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
+from .runtime.check import checking, of_launch, of_spills
+from .runtime.exclusive import Exclusive
 from .runtime.graph import TinyTPUGraph
 from .runtime.heap import ALIGN, Heap
 from .runtime.stats import SPILL, Launch, stats
@@ -44,26 +49,32 @@ class TinyTPUAllocator(Allocator["TinyTPUDevice"]):
   """Buffers in the engine's HBM. (No `_as_buffer`: copies would write past the device's bookkeeping.)"""
 
   def _alloc(self, size: int, options: BufferSpec) -> HbmBuffer:
-    return HbmBuffer(self.dev.heap.take(_rounded(size), ALIGN), size)
+    with self.dev.exclusive.held():
+      return HbmBuffer(self.dev.heap.take(_rounded(size), ALIGN), size)
 
   def _free(self, opaque: HbmBuffer, options: BufferSpec) -> None:
-    self.dev.spill(self.dev.residency.write(opaque.address, opaque.address + _rounded(opaque.size)))
-    self.dev.heap.give(opaque.address, _rounded(opaque.size))
+    def free() -> None:
+      self.dev.make_way(lambda: self.dev.residency.write(opaque.address, opaque.address + _rounded(opaque.size)))
+      self.dev.heap.give(opaque.address, _rounded(opaque.size))
+    self.dev.exclusive.soon(free)
 
   def _offset(self, buf: HbmBuffer, size: int, offset: int) -> HbmBuffer:
     return HbmBuffer(buf.address + offset, size)
 
   def _copyin(self, dest: HbmBuffer, src: memoryview) -> None:
-    self.dev.spill(self.dev.residency.write(dest.address, dest.address + len(src)))
-    self.dev.engine.hbm[dest.address:dest.address + len(src)] = np.frombuffer(src, np.uint8)
+    with self.dev.exclusive.held():
+      self.dev.make_way(lambda: self.dev.residency.write(dest.address, dest.address + len(src)))
+      self.dev.engine.hbm[dest.address:dest.address + len(src)] = np.frombuffer(src, np.uint8)
 
   def _copyout(self, dest: memoryview, src: HbmBuffer) -> None:
-    self.dev.spill(self.dev.residency.read(src.address, src.address + len(dest)))
-    np.frombuffer(dest, np.uint8)[:] = self.dev.engine.hbm[src.address:src.address + len(dest)]
+    with self.dev.exclusive.held():
+      self.dev.make_way(lambda: self.dev.residency.read(src.address, src.address + len(dest)))
+      np.frombuffer(dest, np.uint8)[:] = self.dev.engine.hbm[src.address:src.address + len(dest)]
 
 
 def _rounded(size: int) -> int:
-  return -(-size // ALIGN) * ALIGN
+  """Bytes that a buffer takes; when launches are checked with guard bytes behind it."""
+  return -(-size // ALIGN) * ALIGN + ALIGN * checking()
 
 
 class TinyTPUProgram(Program["TinyTPUDevice"]):
@@ -76,7 +87,8 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
       raise RuntimeError(f"kernel {self.name} was compiled for preset {self.container.config}, {dev.device} is a {dev.config.name}")
     self.names = [name for name, *_ in obj.signature]  # of buffers, then of variables; values come in the order of the latter
     code = self.container.code_bytes()
-    self.address = dev.upload(code)
+    with dev.exclusive.held():
+      self.address = dev.upload(code)
     self._release = weakref.finalize(self, dev.release, self.address, len(code))
     self._release.atexit = False
 
@@ -118,20 +130,29 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     Raises:
       RuntimeError: the program faulted; names kernel and fault.
     """
-    admission = self.dev.residency.admit(self.container, [Span(b.address, b.size) for b in bufs])
-    try:
-      return self._launch(bufs, global_size, vals, timeout, admission)
-    except BaseException:
-      self.dev.residency.failed(admission)
-      raise
+    with self.dev.exclusive.held():
+      residency = self.dev.residency
+      before, admission = residency.snapshot(), None
+      try:
+        spans = [Span(b.address, b.size) for b in bufs]
+        planned = residency.admit(self.container, spans)
+        self.dev.spill(planned.spills)
+        admission = planned  # from here on VMEM changes
+        return self._launch(bufs, global_size, vals, timeout, admission)
+      except BaseException:  # whatever stopped it: what may not have come in is not taken to be there
+        if admission is None:
+          residency.restore(before)
+        else:
+          residency.failed(admission)
+        raise
 
   def _launch(self, bufs: Sequence[HbmBuffer], global_size: Sequence[int], vals: Sequence[int | None], timeout: int | None,
               admission: Admission) -> float:
-    self.dev.spill(admission.spills)
     args = self.arguments(bufs, global_size, vals, admission)
     limit = DEFAULT_LIMIT if timeout is None else min(DEFAULT_LIMIT, max(1, timeout) * self.dev.config.clock_hz // 1000)
+    allow = self.dev.allowed(self.container, [Span(b.address, b.size) for b in bufs], admission)
     entry = self.container.direct if admission.direct else 0
-    result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key)
+    result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key, allow=allow)
     if result.fault is not None:
       raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
     launched(self.container, result.cycles, result.counters)
@@ -143,6 +164,9 @@ class TinyTPUDevice(Compiled):
   DEV=TINYTPU::4x4 chooses the preset."""
 
   def __init__(self, device: str):
+    if not re.fullmatch(r"TINYTPU(:\d+)?", device):
+      raise RuntimeError(f"no device {device!r}: TINYTPU, or TINYTPU:1, TINYTPU:2, ...; the machine is chosen for the whole process, "
+                         "by the environment: DEV=TINYTPU::8x8")
     target = DEV.target("TINYTPU")
     self.kind = (target.interface or "iss").lower()
     if self.kind not in KINDS:
@@ -150,6 +174,7 @@ class TinyTPUDevice(Compiled):
     self.config = preset(target.arch or DEFAULT_PRESET)
     self.heap = Heap(0, self.config.hbm_bytes)
     self.residency = Residency(self.config)
+    self.exclusive = Exclusive()
     self._stale = False
     self._code_blocks: set[int] = set()
     graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
@@ -173,7 +198,20 @@ class TinyTPUDevice(Compiled):
 
   def release(self, address: int, size: int) -> None:
     """Give code memory back."""
-    self.heap.give(address, size)
+    self.exclusive.soon(lambda: self.heap.give(address, size))
+
+  def make_way(self, plan: Callable[[], list[Spill]]) -> None:
+    """Change what is noted of VMEM and do the spills that this asks for; if they are interrupted, nothing is changed."""
+    before = self.residency.snapshot()
+    try:
+      self.spill(plan())
+    except BaseException:
+      self.residency.restore(before)
+      raise
+
+  def allowed(self, program: Container, spans: Sequence[Span], admission: Admission) -> Allow | None:
+    """What a launch may touch; None: launches are not checked."""
+    return of_launch(program, spans, admission.direct, admission.values, spill_bytes(self.config)) if checking() else None
 
   @cached_property
   def _spill_program(self) -> int:
@@ -184,17 +222,18 @@ class TinyTPUDevice(Compiled):
     """Move ranges of VMEM to device memory, a few in a launch."""
     for at in range(0, len(spills), SPILLS):
       args = [word for s in spills[at:at + SPILLS] for word in (s.vmem, s.hbm, s.bytes)]
-      result = self.launch(SPILL, self._spill_program, args + [0] * (3 * SPILLS - len(args)))
+      allow = of_spills(spills[at:at + SPILLS]) if checking() else None
+      result = self.launch(SPILL, self._spill_program, args + [0] * (3 * SPILLS - len(args)), allow=allow)
       if result.fault is not None:
         raise RuntimeError(f"moving buffers out of VMEM on {self.device} stopped: {result.fault}")
 
   def launch(self, name: str, address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             profile_key: bytes | None = None) -> RunResult:
+             profile_key: bytes | None = None, allow: Allow | None = None) -> RunResult:
     """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
-    stale, self._stale = self._stale, False
     if self.kind == "both":
       self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
-    result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=stale)
+    result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=self._stale, allow=allow)
+    self._stale = False
     if result.fault is None:
       stats.add(Launch(self.device, name, result.cycles, result.counters))
       self.timeline.add(name, result.cycles, profile_key)

@@ -126,6 +126,7 @@ class Lowering:
 
     Raises:
       UnsupportedError: naming the UOp, its dtypes and the kernel.
+      MemoryError: a buffer that device memory cannot hold.
     """
     self._arguments()
     grid = self._grid()
@@ -149,7 +150,11 @@ class Lowering:
       mine = [u for u in buffers if u.arg.slot == slot]
       self.memory.bases.update((u, base) for u in mine)
       largest = max(mine, key=lambda u: u.max_numel() * itemsize(u))
-      self.parameters.append(Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest)))
+      parameter = Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest))
+      if parameter.bytes > self.config.hbm_bytes:
+        raise MemoryError(f"kernel {self.kernel} takes a buffer of {parameter.bytes:,} bytes, device memory holds {self.config.hbm_bytes:,}; "
+                          "split the tensor, or raise Config.hbm_bytes (DEV=TINYTPU::4x4,hbm_bytes=N)")
+      self.parameters.append(parameter)
     for u in params:
       if u.addrspace is AddrSpace.ALU:
         self.values.check(u, u.dtype)

@@ -13,7 +13,10 @@ from tinygrad.uop.ops import Ops, UOp
 
 from ...asm.link import Call, link
 from ...asm.program import ArgKind
-from .graph_plan import Batch, stand_in
+from ...machine import RunResult
+from ...machine.allow import Allow, Mode
+from .check import checking, of_spills, together
+from .graph_plan import Batch, Preparation, stand_in
 from .heap import ALIGN
 from .vmem_cache import Span
 
@@ -40,10 +43,11 @@ class TinyTPUGraph(GraphRunner):
              for j, (container, admission) in enumerate(zip(containers, self.batch.admissions, strict=True))]
     tile = self.dev.config.line_bytes
     table_bytes = 4 * sum(value is None for call in calls for value in call.values) + tile
-    self.table = self.dev.heap.take(table_bytes, tile)
-    self.linked = link(calls, self.table)
-    code = self.linked.code_bytes()
-    self.address = self.dev.upload(code)
+    with self.dev.exclusive.held():
+      self.table = self.dev.heap.take(table_bytes, tile)
+      self.linked = link(calls, self.table)
+      code = self.linked.code_bytes()
+      self.address = self.dev.upload(code)
     for address, size in ((self.table, table_bytes), (self.address, len(code))):
       weakref.finalize(self, self.dev.release, address, size).atexit = False
 
@@ -56,25 +60,49 @@ class TinyTPUGraph(GraphRunner):
     Raises:
       RuntimeError: a kernel faulted; names it and the fault.
     """
-    if (inputs := self._shifts(input_uops)) is None or not self.batch.fits(inputs):
-      return self._one_by_one(input_uops, var_vals)
-    run = self.batch.prepare(self.dev.residency, inputs)
-    self.dev.spill(run.spills)
-    given = {call: self._arguments(call, input_uops, var_vals) for call, _ in self.linked.cells}
-    values = [run.fills.get((call, register), given[call][register]) for call, register in self.linked.cells]
-    words = np.array([value & 0xFFFFFFFF for value in values], "<u4")
-    self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
-    result = self.dev.launch(self.name, self.address)
-    self.batch.finish(self.dev.residency, inputs, run, failed=result.fault is not None)
+    with self.dev.exclusive.held():
+      if (inputs := self._shifts(input_uops)) is None or not self.batch.fits(inputs):
+        return self._one_by_one(input_uops, var_vals)
+      residency = self.dev.residency
+      before, run = residency.snapshot(), None
+      try:
+        prepared = self.batch.prepare(residency, inputs)
+        self.dev.spill(prepared.spills)
+        run = prepared
+        result = self._launch(run, input_uops, var_vals)
+        self.batch.finish(residency, inputs, run, failed=result.fault is not None)
+      except BaseException:  # whatever stopped it: what may not have come in is not taken to be there
+        if run is None:
+          residency.restore(before)
+        else:
+          self.batch.finish(residency, inputs, run, failed=True)
+        raise
     if result.fault is not None:
       call = self.linked.call_at(result.fault.pc)
       raise RuntimeError(f"kernel {self.programs[call].name}, number {call} of a {self.name}, on {self.dev.device} stopped: {result.fault}")
     return result.cycles / self.dev.config.clock_hz
 
+  def _launch(self, run: Preparation, input_uops: tuple[UOp, ...], var_vals: dict[str, int]) -> RunResult:
+    given = {call: self._arguments(call, input_uops, var_vals) for call, _ in self.linked.cells}
+    values = [run.fills.get((call, register), given[call][register]) for call, register in self.linked.cells]
+    words = np.array([value & 0xFFFFFFFF for value in values], "<u4")
+    self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
+    return self.dev.launch(self.name, self.address, allow=self._allowed(input_uops))
+
+  def _allowed(self, input_uops: tuple[UOp, ...]) -> Allow | None:
+    """What all launches of a run together may touch; None: launches are not checked."""
+    if not checking():
+      return None
+    parts = [Allow([(self.table, self.table + 4 * len(self.linked.cells), Mode.READ)])]
+    for j, admission in enumerate(self.batch.admissions):
+      spans = [Span(b.address, b.size) for b in self._buffers(j, input_uops)]
+      parts += [of_spills(admission.spills), self.dev.allowed(self.programs[j].container, spans, admission)]  # type: ignore[list-item]
+    return together(parts)
+
   def _one_by_one(self, input_uops: tuple[UOp, ...], var_vals: dict[str, int]) -> float:
     seconds = 0.0
     for call, program in enumerate(self.programs):
-      sizes, values = self._launch(call, var_vals)
+      sizes, values = self._dims(call, var_vals)
       seconds += program(*self._buffers(call, input_uops), global_size=sizes, vals=values)
     return seconds
 
@@ -124,7 +152,7 @@ class TinyTPUGraph(GraphRunner):
     return shifts
 
   # -- arguments ------------------------------------------------------------------------------------
-  def _launch(self, call: int, var_vals: dict[str, int]) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+  def _dims(self, call: int, var_vals: dict[str, int]) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     """Grid and variables of a kernel in this call of the graph."""
     arg = self.calls[call][1].arg
     values = {**var_vals, **self.calls[call][3]}
@@ -132,7 +160,7 @@ class TinyTPUGraph(GraphRunner):
 
   def _arguments(self, call: int, input_uops: tuple[UOp, ...], var_vals: dict[str, int]) -> list[int]:
     """The argument registers' values of a kernel in this call of the graph."""
-    return self.programs[call].arguments(self._buffers(call, input_uops), *self._launch(call, var_vals), self.batch.admissions[call])
+    return self.programs[call].arguments(self._buffers(call, input_uops), *self._dims(call, var_vals), self.batch.admissions[call])
 
   def _fixed(self, call: int, input_uops: tuple[UOp, ...]) -> list[int | None]:
     """The argument registers' values that are the same in all calls of the graph, and None for the others."""

@@ -122,12 +122,14 @@ class Batch:
 
   def finish(self, residency: Residency, inputs: Mapping[int, int], run: Preparation, failed: bool = False) -> None:
     """Note what a run leaves in VMEM. failed: it was stopped somewhere, so that only what was there before is sure to be there still."""
-    residency.entries = [e for e in residency.entries if e not in run.kept.values()]
     residency.clock += 1
+    now: dict[tuple[int, int, int], Entry] = {}
     for e in self._last if not failed else [e for e in self._last if e in run.kept]:
       low, high = self._moved(e.low, e.high, inputs)
       dirty = e.dirty or e in run.kept and run.kept[e].dirty
-      residency.insert(Entry(low, high, e.at, dirty, residency.clock))
+      now[low, high, e.at] = Entry(low, high, e.at, dirty, residency.clock)
+    others = [e for e in residency.entries if e not in run.kept.values() and (e.low, e.high, e.at) not in now]
+    residency.entries = sorted([*others, *now.values()], key=lambda e: e.low)  # at once, and the same if it is done again
 
 
 def _meets(one: tuple[int, int], others: Sequence[tuple[int, int]] | set[tuple[int, int]]) -> bool:

@@ -76,6 +76,12 @@ class Admission:
   fresh: list[Entry]
 
 
+class Snapshot(NamedTuple):
+  """A table at one time. entries: with whether they were dirty, and when they were used last."""
+  clock: int
+  entries: list[tuple[Entry, bool, int]]
+
+
 class Residency:
   """Contents of one VMEM."""
 
@@ -118,6 +124,17 @@ class Residency:
   def insert(self, entry: Entry) -> None:
     """Add an entry that overlaps none."""
     insort(self.entries, entry, key=lambda e: e.low)
+
+  # -- what did not happen --------------------------------------------------------------------------
+  def snapshot(self) -> Snapshot:
+    """The table as it is, to be `restore`d if what follows is interrupted before VMEM changes. (Spills do not change it.)"""
+    return Snapshot(self.clock, [(e, e.dirty, e.used) for e in self.entries])
+
+  def restore(self, snapshot: Snapshot) -> None:
+    """Make the table what it was."""
+    for e, dirty, used in snapshot.entries:
+      e.dirty, e.used = dirty, used
+    self.clock, self.entries = snapshot.clock, [e for e, _, _ in snapshot.entries]
 
   # -- launches -------------------------------------------------------------------------------------
   def admit(self, program: Program, spans: Sequence[Span]) -> Admission:

@@ -1,0 +1,54 @@
+"""TINYTPU_CHECK=1: every access of a kernel must lie within a live buffer that the kernel was given.
+
+The simulator ends the launch at the first that does not (`machine.allow`). Buffers then have guard bytes between them.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ...asm.link import Spill
+from ...asm.program import Access, ArgKind, Program
+from ...machine.allow import Allow, Mode, Range
+from .vmem_cache import Span
+
+MODES = {Access.IN: Mode.READ, Access.OUT: Mode.WRITE, Access.INOUT: Mode.BOTH}
+
+
+def checking() -> bool:
+  """Whether launches are checked."""
+  return os.environ.get("TINYTPU_CHECK", "0") not in ("", "0")
+
+
+def of_launch(program: Program, spans: Sequence[Span], direct: bool, values: Mapping[tuple[ArgKind, int], int], own: int) -> Allow:
+  """What a launch may touch.
+
+  Args:
+    spans: the buffers, by number. direct: whether the version in device memory runs. values: of the argument registers that have to do
+      with VMEM, by kind and buffer number. own: bytes of VMEM from 0 on that any kernel may use.
+  """
+  hbm: list[Range] = []
+  vmem: list[Range] = [(0, max(own, program.vmem_bytes), Mode.BOTH)]
+  for b in program.bufs:
+    span = spans[b.number]
+    end = span.address + b.bytes
+    hbm.append((span.address, end, MODES[b.access]))
+    if direct:
+      continue
+    low, high = span.words(b)
+    hbm.append((low, high, Mode.READ))  # transfers bring in whole words
+    if (at := values.get((ArgKind.VMEM, b.number))) is not None:
+      vmem.append((at, at + b.bytes, MODES[b.access]))
+      if values.get((ArgKind.FILL, b.number)):
+        vmem.append((at - span.address + low, at - span.address + high, Mode.WRITE))
+  return Allow(hbm, vmem)
+
+
+def of_spills(spills: Sequence[Spill]) -> Allow:
+  """What moving ranges of VMEM to device memory may touch."""
+  return Allow([(s.hbm, s.hbm + s.bytes, Mode.WRITE) for s in spills], [(s.vmem, s.vmem + s.bytes, Mode.READ) for s in spills])
+
+
+def together(parts: Sequence[Allow]) -> Allow:
+  """What several launches may touch that are linked to one."""
+  return Allow(list(dict.fromkeys(r for p in parts for r in p.hbm)), list(dict.fromkeys(r for p in parts for r in p.vmem)))
