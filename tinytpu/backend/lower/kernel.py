@@ -152,8 +152,8 @@ class Lowering:
       largest = max(mine, key=lambda u: u.max_numel() * itemsize(u))
       parameter = Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest))
       if parameter.bytes > self.config.hbm_bytes:
-        raise MemoryError(f"kernel {self.kernel} takes a buffer of {parameter.bytes:,} bytes, device memory holds {self.config.hbm_bytes:,}; "
-                          "split the tensor, or raise Config.hbm_bytes (DEV=TINYTPU::4x4,hbm_bytes=N)")
+        raise MemoryError(f"kernel {self.kernel} takes a buffer of {parameter.bytes:,} bytes, device memory holds "
+                          f"{self.config.hbm_bytes:,}; split the tensor, or raise Config.hbm_bytes (DEV=TINYTPU::4x4,hbm_bytes=N)")
       self.parameters.append(parameter)
     for u in params:
       if u.addrspace is AddrSpace.ALU:
