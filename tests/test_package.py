@@ -43,13 +43,13 @@ ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import
   "uops": {"types"},
   "mir": set(),
   "opt": {"types", "uops"},
-  "decomp": set(),
+  "decomp": {"types", "uops"},
   "lower": {"errors", "types", "uops", "mir"},
   "scratch": {"types", "uops", "mir", "lower"},
   "emit": {"errors", "mir"},
   "runtime": {"types"},
   "hooks": {"types", "uops", "opt", "decomp", "lower"},
-  "renderer": {"errors", "types", "uops", "mir", "opt", "lower", "scratch", "emit", "hooks"},
+  "renderer": {"errors", "types", "uops", "mir", "opt", "decomp", "lower", "scratch", "emit", "hooks"},
   "device": {"mir", "emit", "runtime", "renderer"},
 }
 

@@ -180,3 +180,23 @@ def test_unsigned_and_mixed_bytes(rng):
   y, b = int8(rng, 20, 8)
   np.testing.assert_array_equal(product(Tensor(x), y).numpy(), x.astype(np.int32) @ b)
   np.testing.assert_array_equal(product(Tensor(x), Tensor(x).T).numpy(), x.astype(np.int32) @ x.T.astype(np.int32))
+
+
+EVEN = np.arange(6) % 2 == 0
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["read as words at once", "stored"])
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("move, expected", [
+  (lambda t: t.flip(0), lambda a: a[::-1]), (lambda t: t.pad((1, 2)), lambda a: np.pad(a, (1, 2))), (lambda t: t[2:5], lambda a: a[2:5]),
+  (lambda t: t.pad((2, 1), value=-1.0), lambda a: np.pad(a, (2, 1), constant_values=0xBC00 if a[0] < 0x7F00 else 0xBF80)),
+  (lambda t: t.cat(t.flip(0)), lambda a: np.concatenate([a, a[::-1]])), (lambda t: t.repeat(3), lambda a: np.tile(a, 3)),
+  (lambda t: t.reshape(2, 3).T, lambda a: a.reshape(2, 3).T),
+  (lambda t: (Tensor.arange(6) % 2 == 0).where(t, t.flip(0)), lambda a: np.where(EVEN, a, a[::-1]))],
+  ids=["flip", "pad", "slice", "pad with a value", "cat", "repeat", "transpose", "where"])
+def test_not_a_number_keeps_its_bits_where_it_is_moved(dtype, move, expected, stored):
+  nan, infinite = (0x7E00, 0x7C00) if dtype == dtypes.float16 else (0x7FC0, 0x7F80)
+  words = np.array([nan, nan | 5, infinite | 1, 0x8000 | nan | 3, 0x3C00, infinite], np.uint16)
+  moved = move(Tensor(words).realize().bitcast(dtype).realize())
+  moved = moved.contiguous().realize() if stored else moved
+  assert np.array_equal(moved.bitcast(dtypes.uint16).numpy(), expected(words))

@@ -12,6 +12,7 @@ from ..asm import TasmError, assemble
 from ..asm.program import VERSION, isa_hash
 from ..config import Config, preset
 from . import hooks
+from .decomp.copies import COPIES
 from .emit.regalloc import allocate, spill_bytes
 from .emit.schedule import schedule
 from .emit.software_pipeline import pipeline
@@ -53,6 +54,7 @@ class TinyTPURenderer(Renderer):
   supports_float4 = False
   has_local = True
   has_shared = True
+  extra_matcher = COPIES
   code_for_op = dict.fromkeys(SUPPORTED_OPS, str)  # tinygrad looks at the keys alone: what need not be decomposed
 
   def __init__(self, target: Target):

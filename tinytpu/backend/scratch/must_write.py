@@ -42,7 +42,7 @@ class Coverage:
     written = np.zeros(elements, bool)
     for index, gates, loops in self.stores:
       buffer = index.src[0]
-      while buffer.op is Ops.AFTER:
+      while buffer.op is Ops.AFTER or buffer.op is Ops.BITCAST and buffer.dtype.itemsize == buffer.src[0].dtype.itemsize:
         buffer = buffer.src[0]
       if buffer.op is not Ops.PARAM or buffer.arg.slot != slot or buffer.max_numel() != elements or len(index.src) != 2:
         continue
