@@ -85,6 +85,7 @@ class TinyTPURenderer(Renderer):
       dump.block("2-pipelined.txt", program.items)
       used = lowering.local_base + program.local_bytes
       words = set(lowering.packing.bases())
+      plain = program.clone()
       staged = stage(program, Coverage(uops, lowering.lanes), self.config, used, words)
       dump.block("3-staged.txt", program.items)
       directives = [*program.args.lines, *map(str, staged.bufs)]
@@ -92,8 +93,9 @@ class TinyTPURenderer(Renderer):
         directives.append(f".vmem {staged.top}")
       versions = [self._allocate(program)]
       if staged.moved or words:  # these ask something of the buffers
-        plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
-        plain.items = pipeline(plain.items, self.config)
+        if words:  # loads of words are of the first version alone
+          plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
+          plain.items = pipeline(plain.items, self.config)
         directives.append(f".cycles {staged.cycles} {cycles(plain.items, self.config, lambda base: False)}")
         versions.append(self._allocate(plain, "direct_"))
       dump.code("4-allocated.txt", *versions)

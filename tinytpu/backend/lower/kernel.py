@@ -1,7 +1,8 @@
 """From tinygrad's linear UOps to machine IR: walks the program in order and hands each UOp to its pass."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 from tinygrad.dtype import AddrSpace
 from tinygrad.uop.ops import Ops, UOp
@@ -9,7 +10,7 @@ from tinygrad.uop.ops import Ops, UOp
 from ...config import Config
 from ..errors import UnsupportedError
 from ..mir.builder import Builder, Val, imm
-from ..mir.ir import Inst, Loop, Reg, inst
+from ..mir.ir import Inst, Loop, Reg, clone, inst
 from ..uops import Across, integer
 from . import cross_lane
 from .accumulators import Accumulators
@@ -56,6 +57,12 @@ class Arguments:
     self.kernel, self.limit = kernel, config.SREGS - config.ARG_BASE
     self.lines: list[str] = []
 
+  def clone(self) -> Arguments:
+    """The same registers, of which others may be taken from here on."""
+    other = copy(self)
+    other.lines = list(self.lines)
+    return other
+
   @property
   def left(self) -> int:
     """Registers that are not taken."""
@@ -86,6 +93,10 @@ class Kernel:
   args: Arguments
   parameters: list[Parameter]
   local_bytes: int
+
+  def clone(self) -> Kernel:
+    """The kernel with operations and a list of arguments of its own."""
+    return replace(self, items=clone(self.items), args=self.args.clone())
 
 
 class Lowering:

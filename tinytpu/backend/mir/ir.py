@@ -144,6 +144,41 @@ def walk(items: list[Inst | Loop]) -> Iterator[Inst]:
       yield item
 
 
+def clone(items: list[Inst | Loop]) -> list[Inst | Loop]:
+  """The same block with operations, loops and unnumbered registers of its own."""
+  regs: dict[Reg, Reg] = {}
+
+  def reg(r: Reg) -> Reg:
+    if r.number is not None:
+      return r
+    if (new := regs.get(r)) is None:
+      new = regs[r] = Reg(r.file)
+    return new
+
+  def some(r: Reg | None) -> Reg | None:
+    return None if r is None else reg(r)
+
+  def memory(m: Mem) -> Mem:
+    reach = m.reach and Reach(m.reach.low, m.reach.high, tuple((reg(r), *step) for r, *step in m.reach.steps))  # type: ignore[misc]
+    return Mem(reg(m.base), m.mtype, reg(m.x), m.off, some(m.r), some(m.c), some(m.index), some(m.mask), m.space, m.traffic, reach)
+
+  def operation(x: Inst) -> Inst:
+    srcs = [reg(s) if isinstance(s, Reg) else s for s in x.srcs]
+    new = Inst(x.op, some(x.dst), srcs, x.mem and memory(x.mem), x.target, x.lines)
+    if x.dst is not None and x.dst.remat is x and new.dst is not None:
+      new.dst.remat = new
+    return new
+
+  def block(items: list[Inst | Loop]) -> list[Inst | Loop]:
+    return [operation(x) if isinstance(x, Inst) else
+            Loop(block(x.body), some(x.count), some(x.counter), some(x.until), some(x.given), x.trips) for x in items]
+  done = block(items)
+  for old, new in list(regs.items()):
+    if old.remat is not None and new.remat is None:  # recomputed by an operation that is not there any more
+      new.remat = operation(old.remat)
+  return done
+
+
 def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code:
   """Linear code of a block: loops on the hardware stack down to `loop_depth` levels counted from the innermost, branches outside.
   Labels begin with `prefix`."""
