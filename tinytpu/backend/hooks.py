@@ -116,15 +116,22 @@ _to_accumulator, _expand = codegen.reduce_ranges_to_acc, codegen.expand_horizont
 
 
 def _looped(ctx: codegen.ReduceContext, r: UOp) -> UOp:
-  """A reduction as a loop that stores to an accumulator."""
+  """A reduction as a loop that stores to an accumulator. tinygrad sets that to its initial value inside all loops that what is reduced is
+  made in, those included that a buffer in between has ended (fused attention): such loops are taken away."""
   done = _to_accumulator(ctx, r)
-  if r.arg[0] is not Ops.MAX or not _ours.get():
+  if not _ours.get():
     return done
   buffer, end = done.src
   store = end.src[0]
-  assert store.op is Ops.STORE and store.src[1].op is Ops.MAX, "tinygrad reduces otherwise than expected"
-  marked = store.replace(src=(store.src[0], store.src[1].rtag(REDUCTION)))
-  return done.replace(src=(buffer, end.replace(src=(marked, *end.src[1:]))))
+  assert store.op is Ops.STORE and store.src[1].op is r.arg[0], "tinygrad reduces otherwise than expected"
+  if r.arg[0] is Ops.MAX:
+    store = store.replace(src=(store.src[0], store.src[1].rtag(REDUCTION)))
+  done = done.replace(src=(buffer, end.replace(src=(store, *end.src[1:]))))
+  ended = {x for x in r.src[0].toposort() if x.op is Ops.RANGE and x not in r.src[0].ranges}
+  outer = next(u for u in done.toposort() if u.op is Ops.AFTER and u.src[0] is buffer)
+  assert all(x.op is Ops.RANGE for x in outer.src[1:]), "tinygrad reduces otherwise than expected"
+  still = tuple(x for x in outer.src[1:] if x not in ended)
+  return done if still == outer.src[1:] else done.substitute({outer: outer.replace(src=(buffer, *still)) if still else buffer})
 
 
 def _side_by_side(r: UOp) -> UOp:

@@ -46,7 +46,7 @@ class Accumulators:
   def load(self, u: UOp, gate: Val | None = None) -> Val:
     """The current value of an element, whatever the gate."""
     if (v := self.current.get(self.key(u.src[0]))) is None:
-      raise self.values.fail(u, "an accumulator is read before it is written: tinygrad dropped the writes, as it does where it takes an "
+      raise self.values.fail(u, "an accumulator is read before it is written: tinygrad drops the writes where it takes an "
                              "unsigned number never to wrap (the largest of -x); cast to a wider signed integer first")
     return v
 
