@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from tinygrad.device import Allocator, BufferSpec, Compiled, Program, TinyELF
-from tinygrad.helpers import DEBUG, DEV, PROFILE
+from tinygrad.helpers import DEBUG, DEV, PROFILE, GlobalCounters, time_to_str
 
 from ..asm import assemble
 from ..asm.link import Spill
@@ -226,6 +226,11 @@ class TinyTPUDevice(Compiled):
       result = self.launch(SPILL, self._spill_program, args + [0] * (3 * SPILLS - len(args)), allow=allow)
       if result.fault is not None:
         raise RuntimeError(f"moving buffers out of VMEM on {self.device} stopped: {result.fault}")
+      seconds = result.cycles / self.config.clock_hz
+      GlobalCounters.time_sum_s += seconds
+      if DEBUG >= 2:  # beside tinygrad's lines for kernels
+        name = f"spill of {sum(s.bytes for s in spills[at:at + SPILLS]):,} bytes from VMEM"
+        print(f"*** {self.device[:7]:7s}      {name:46s} tm {time_to_str(seconds, w=9)}/{GlobalCounters.time_sum_s * 1e3:9.2f}ms")
 
   def launch(self, name: str, address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              profile_key: bytes | None = None, allow: Allow | None = None) -> RunResult:

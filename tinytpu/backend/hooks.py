@@ -14,6 +14,8 @@ from tinygrad import codegen
 from tinygrad.codegen.late import gater
 from tinygrad.codegen.opt import heuristic, search
 from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.engine import realize
+from tinygrad.helpers import to_tuple
 from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
@@ -37,9 +39,10 @@ def install() -> None:
   _optimiser()
   _beam()
   _reductions_across_lanes()
-  _replace("pm_reduce_local", codegen.reduce_ranges_to_acc, _looped)
-  _replace("pm_reduce_local", codegen.expand_horizontal_reduce, _side_by_side)
-  _replace("pm_move_gates_from_index", gater.move_where_load, _gate)
+  _replace(codegen, "pm_reduce_local", codegen.reduce_ranges_to_acc, _looped)
+  _replace(codegen, "pm_reduce_local", codegen.expand_horizontal_reduce, _side_by_side)
+  _replace(codegen, "pm_move_gates_from_index", gater.move_where_load, _gate)
+  _replace(realize, "pm_exec", realize.exec_copy, _copy)
   _corrections()
 
 
@@ -57,11 +60,11 @@ def _kernels() -> None:
   codegen.full_rewrite_to_sink = full_rewrite_to_sink
 
 
-def _replace(matcher: str, theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
+def _replace(module: Any, matcher: str, theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
   """Let a pattern of one of tinygrad's matchers that calls `theirs` call `ours` in its place."""
-  patterns = getattr(codegen, matcher).patterns
+  patterns = getattr(module, matcher).patterns
   assert any(f is theirs for _, f in patterns), f"tinygrad's {matcher} does not call {theirs.__name__}"
-  setattr(codegen, matcher, PatternMatcher([(p, ours if f is theirs else f) for p, f in patterns]))
+  setattr(module, matcher, PatternMatcher([(p, ours if f is theirs else f) for p, f in patterns]))
 
 
 def _config(k: Scheduler) -> Config | None:
@@ -150,6 +153,16 @@ def _side_by_side(r: UOp) -> UOp:
 def _gate(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
   """A load with the value `a` for where its gate is closed."""
   return (move_gate if _ours.get() else gater.move_where_load)(gate, l, a, w)
+
+
+# -- time: copies between host and device are no work of the machine's, and would be told in the host's time ----------------------
+_copying = realize.exec_copy
+
+
+def _copy(ctx: realize.ExecContext, call: UOp, ast: UOp) -> list[float | None]:
+  done = _copying(ctx, call, ast)
+  devices = [d for u in realize.get_call_arg_uops(call) if u.device is not None for d in to_tuple(u.device)]
+  return [0.0] * len(realize.get_call_kernels(call)) if any(d.split(":")[0] == "TINYTPU" for d in devices) else done
 
 
 def _corrections() -> None:
