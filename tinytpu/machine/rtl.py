@@ -6,21 +6,20 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
+from .. import cache
 from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.faults import Fault, FaultRecord
 from ..rtl.chip import GATED_DOMAINS, Chip
 from ..rtl.compiler import compiler_identity, find_compiler
 from ..rtl.csr import Csr, window_select
-from ..rtl.verilate import build_library, cache_dir, to_verilog
+from ..rtl.verilate import build_library, open_library, to_verilog
 from ..rtl.window import Space
 from .allow import Allow
 from .base import RunResult, check_launch
@@ -59,8 +58,8 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
   tell = progress or (lambda line: None)
-  index = cache_dir() / f"chip-{source_key(config)}{waveform and '-' + waveform}.name"
-  if index.exists() and (found := cache_dir() / index.read_text()).exists():
+  index = f"rtl/chip-{source_key(config)}{waveform and '-' + waveform}.name"
+  if (target := cache.read(index)) and (found := cache.find(f"rtl/{target.decode()}")):
     return found
   start = time.perf_counter()
   tell("RTL engine: generating Verilog")
@@ -76,17 +75,18 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
   harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
   path = build_library(verilog, "chip", harness, **options,
                        progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
-  with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-    file.write(path.name)
-  os.replace(file.name, index)
+  cache.keep(index, path.name.encode())
   tell(f"RTL engine: built in {time.perf_counter() - start:.1f} s")
   return path
 
 
-@lru_cache(maxsize=8)
 def load(path: Path) -> ctypes.CDLL:
-  """The library at `path`, its functions typed."""
-  lib = ctypes.CDLL(str(path))
+  """The library at `path`, its functions typed.
+
+  Raises:
+    rtl.verilate.RtlBuildError: it cannot be loaded.
+  """
+  lib = open_library(path)
   pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
   for name, result, arguments in (
       ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_write", None, (pointer, u32, u32)),
