@@ -22,18 +22,19 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may import
   "config": set(),
+  "cache": set(),
   "isa": {"config"},
   "asm": {"config", "isa"},
   "docs_gen": {"config", "isa"},
-  "iss": {"config", "isa"},
-  "rtl": {"config", "isa"},
+  "iss": {"config", "cache", "isa"},
+  "rtl": {"config", "cache", "isa"},
   "trace": {"config", "isa"},
-  "machine": {"config", "isa", "asm", "iss", "rtl", "trace"},
+  "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
   "boot": {"backend"},
   "fuzz": {"config", "isa", "asm", "machine"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
-  "cli": {"config", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
 }
 
 

@@ -80,11 +80,11 @@ def verilator() -> Check:
 
 def caches() -> Iterator[Check]:
   """Cache folders and their sizes."""
-  from platformdirs import user_cache_dir
-  roots = {Path(user_cache_dir("tinytpu")), Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu"))}
-  folders = sorted(p for root in roots if root.is_dir() for p in root.iterdir() if p.is_dir())
+  from .. import cache
+  root = cache.root()
+  folders = sorted(p for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
   if not folders:
-    yield Check("cache", True, f"{', '.join(map(str, sorted(roots)))}: empty")
+    yield Check("cache", True, f"{root}: empty")
   for folder in folders:
     files = [p for p in folder.rglob("*") if p.is_file()]
     yield Check("cache", True, f"{folder}: {sum(p.stat().st_size for p in files) / 1e6:.1f} MB in {len(files)} files")
