@@ -44,7 +44,7 @@ def test_changes():
   ("4x4,hbm_bytes=0", "hbm_bytes must be an integer from 1024 to 4294967296, not 0"),
   ("4x4,hbm_bytes=8589934592", "hbm_bytes must be .*, not 8589934592"),
   ("4x4,hbm_latency=3", "hbm_latency must be an integer from 4 to 4096, not 3"), ("4x4,hbm_latency=4097", "hbm_latency must be"),
-  ("4x4,clock_hz=0", "clock_hz must be an integer from 1 to 1000000000000, not 0"), ("4x4,clock_hz=1000000000001", "clock_hz must be"),
+  ("4x4,clock_hz=0", "clock_hz must be an integer from 1 to 100000000000, not 0"), ("4x4,clock_hz=100000000001", "clock_hz must be"),
   ("4x4,hbm_latency=10,hbm_latency=12", "hbm_latency is given twice"), ("4x4,hbm_latency=-5", "'hbm_latency=-5' changes no field"),
   ("4x4,hbm_latency=\u0663\u0663", "changes no field"), ("4x4,hbm_latency=" + "9" * 5000, "changes no field"),
   ("4x4,", "'' changes no field"), ("4x4, hbm_latency=5", "' hbm_latency=5' changes no field"), ("x" * 10**6, "unknown preset")])
@@ -78,5 +78,5 @@ def test_unknown_changes_are_refused():
 
 def test_limits_of_a_range_belong_to_it():
   assert all(preset("4x4", hbm_latency=n).hbm_latency == n for n in (4, 4096))
-  assert all(preset("4x4", clock_hz=n).clock_hz == n for n in (1, 10**12))
+  assert all(preset("4x4", clock_hz=n).clock_hz == n for n in (1, 10**11))
   assert preset("16x16", hbm_bytes=1 << 32).hbm_bytes == 1 << 32

@@ -52,7 +52,7 @@ class Config:
   hbm_latency: int = _field(32, 4, 4096, "cycles from an accepted HBM request to its response")
   ibuf_blocks: int = _field(32, 1, 256, "blocks of the direct-mapped instruction buffer", power=True)
   ibuf_block_lines: int = _field(16, 1, 64, f"HBM lines of a block; a block holds whole packets of {PACKET_BYTES} bytes", power=True)
-  clock_hz: int = _field(1_000_000_000, 1, 10 ** 12, "nominal clock, which turns cycles into reported seconds")
+  clock_hz: int = _field(1_000_000_000, 1, 100_000_000_000, "nominal clock, which turns cycles into reported seconds")
 
   # Fixed by the instruction encoding (6-bit register fields), the same for every preset.
   VREGS = 64

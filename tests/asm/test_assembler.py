@@ -199,7 +199,8 @@ NINES = "9" * 5000
   (f".kernel {'x' * 70000}", 1, "a name must have at most 1023 bytes"), (f".config {'x' * 70000}", 1, "unknown preset 'x{60}'"),
   (f".{'x' * 70000}", 1, "unknown directive '.x{59}...'"), ("x" * 10**6, 1, "unknown operation 'x{60}...'"),
   (f"vld.{'x' * 70000} v1, [s1]", 1, "found 'x{60}...'"), (f"jmp {'x' * 70000}", 5, "a label of at most 255 characters, found 'x{60}...'"),
-  (f"jmp {'x' * 255}", 1, "label 'x{255}' is not defined"), (f"{'x' * 256}: halt", 1, "a label of at most 255 characters, found 'x{60}...'"),
+  (f"jmp {'x' * 255}", 1, "label 'x{255}' is not defined"),
+  (f"{'x' * 256}: halt", 1, "a label of at most 255 characters, found 'x{60}...'"),
   ("\u00e9" * 70000, 1, "'\u00e9{60}...' is no register, number"),
   ("vadd v1, v2" + " " * 10**6 + "v3", 1000012, "expected ',', found 'v3'")])
 def test_huge_things_end_in_short_messages(text: str, column: int, message: str) -> None:

@@ -83,7 +83,7 @@ class _Assembler:
       raise self._error(f"{character(line[bad])} outside a comment: expected printable characters, spaces and tabs", number, bad)
     while match := _LABEL.match(line, at):
       if len(match[1]) > MAX_LABEL:
-        raise self._error(f"expected a label of at most {MAX_LABEL} characters, found {quote(match[1])}", number, match.start(1), len(match[1]))
+        raise self._error(f"expected a label of at most {MAX_LABEL} characters, found {quote(match[1])}", number, match.start(1))
       self.groups.append(Label(match[1]))
       self.places.append([(number, match.start(1), len(match[1]))])
       at = match.end()
