@@ -208,7 +208,7 @@ class Program:
     try:
       return cls._unpack(bytes(data))
     except ContainerError as error:
-      raise ContainerError(f"{shorten(file)}: {error}" if file else str(error)) from None
+      raise ContainerError(f"{shorten(file, 500)}: {error}" if file else str(error)) from None
 
   @classmethod
   def _unpack(cls, data: bytes) -> Program:

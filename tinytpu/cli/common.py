@@ -37,8 +37,8 @@ errors = Console(stderr=True)
 
 
 def say(text: str, style: str = "", end: str = "\n", to: Console = console) -> None:
-  """Print text as it is, in a rich style: neither wrapped nor searched for markup, since it may hold file names or be piped."""
-  to.print(text, style=style, end=end, highlight=False, soft_wrap=True, markup=False)
+  """Print text as it is, in a rich style: neither wrapped nor searched for markup and emoji, since it may hold file names or be piped."""
+  to.print(text, style=style, end=end, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 @dataclass
