@@ -244,6 +244,10 @@ def test_arguments_may_be_named_as_registers(source: Path) -> None:
   assert "[1 1]" in cli("run", str(source), "--arg", "s32=64", "--arg", "s33=1", "--show", "64:2")
 
 
+def test_help_names_the_argument_registers() -> None:
+  assert "N=VALUE (N from 0, which is register s32), s32=VALUE" in " ".join(cli("run", "--help").replace("\u2502", " ").split())
+
+
 def test_run_guesses_a_missing_halt(source: Path) -> None:
   for text in ("nop", "nop\n" * 4, "nop\n" * 256):  # within a packet, at its end, at the end of memory
     source.write_text(text)
