@@ -196,3 +196,12 @@ def test_floats_beyond_32_bits_to_64_bit_integers():
   a = np.array([3e9, -3e9, 1e12, 2.0**32, -1, -0.5, 0, 2.7, -7.9, -(2.0**62), 5e9], np.float32)
   np.testing.assert_array_equal(Tensor(a).cast(dtypes.int64).numpy(), a.astype(np.int64))
   np.testing.assert_array_equal(Tensor(abs(a)).cast(dtypes.uint64).numpy(), abs(a).astype(np.uint64))
+
+
+@pytest.mark.parametrize("bits", [1, 7, 4096, 65536, 0x80000001])
+def test_subnormal_constants(bits):
+  """Their bits are small integers, which the assembler does not take for floats."""
+  constant = np.array(bits, np.uint32).view(np.float32)
+  a = np.array([0, 1e-44, -1e-44, 1.5], np.float32)
+  np.testing.assert_array_equal((Tensor(a) + constant.item()).numpy(), a + constant)
+  np.testing.assert_array_equal((Tensor(a) < constant.item()).numpy(), a < constant)

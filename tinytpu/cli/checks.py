@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
+from ..config import PRESETS
 
 
 class Check(NamedTuple):
@@ -26,12 +27,19 @@ def all_checks() -> Iterator[Check]:
   """Every check, in the order of the report."""
   yield Check("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable}), {platform.platform()}",
               "TinyTPU needs Python 3.11 or newer")
+  yield machine()
   yield from packages()
   yield compiler()
   yield verilator()
   yield from caches()
   yield boot_hook()
   yield device()
+
+
+def machine() -> Check:
+  """The presets, and the clock that turns their cycles into time."""
+  presets = ", ".join(f"{name} at {config.clock_hz / 1e9:g} GHz" for name, config in PRESETS.items())
+  return Check("machine", True, f"{presets} (nominal clocks, see docs/config.md)")
 
 
 def packages() -> Iterator[Check]:

@@ -44,9 +44,8 @@ class RtlBuildError(RuntimeError):
 
 
 def find_compiler() -> list[str]:
-  """The C++ compiler as a command: $CXX, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
-  if cxx := os.environ.get("CXX"):
-    command = cxx.split()
+  """The C++ compiler as a command: $CXX unless it is blank, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
+  if command := (cxx := os.environ.get("CXX", "")).split():
     if shutil.which(command[0]) is None:
       raise RtlBuildError(f"CXX={cxx!r} names a compiler that is not on PATH; correct it or unset it")
     return command
