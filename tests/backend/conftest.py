@@ -47,8 +47,8 @@ def script() -> Callable[..., str]:
 
 @pytest.fixture
 def module() -> Callable[..., str]:
-  """Run a module with arguments in a fresh interpreter; returns what it printed."""
-  return lambda name, *arguments: _python(["-m", name, *arguments], {})
+  """Run a module with arguments in a fresh interpreter, with environment variables; returns what it printed."""
+  return lambda name, *arguments, **env: _python(["-m", name, *arguments], env)
 
 
 @pytest.fixture

@@ -42,13 +42,13 @@ class TinyTPUGraph(GraphRunner):
     calls = [Call(container, self._fixed(j, input_uops), admission.direct, admission.spills)
              for j, (container, admission) in enumerate(zip(containers, self.batch.admissions, strict=True))]
     tile = self.dev.config.line_bytes
-    table_bytes = 4 * sum(value is None for call in calls for value in call.values) + tile
+    self.table_bytes = 4 * sum(value is None for call in calls for value in call.values) + tile
     with self.dev.exclusive.held():
-      self.table = self.dev.heap.take(table_bytes, tile)
+      self.table = self.dev.heap.take(self.table_bytes, tile)
       self.linked = link(calls, self.table)
       code = self.linked.code_bytes()
       self.address = self.dev.upload(code)
-    for address, size in ((self.table, table_bytes), (self.address, len(code))):
+    for address, size in ((self.table, self.table_bytes), (self.address, len(code))):
       weakref.finalize(self, self.dev.release, address, size).atexit = False
 
   def __call__(self, input_uops: tuple[UOp, ...], var_vals: dict[str, int], wait: bool = False) -> float:
@@ -93,7 +93,7 @@ class TinyTPUGraph(GraphRunner):
     """What all launches of a run together may touch; None: launches are not checked."""
     if not checking():
       return None
-    parts = [Allow([(self.table, self.table + 4 * len(self.linked.cells), Mode.READ)])]
+    parts = [Allow([(self.table, self.table + self.table_bytes, Mode.READ)])]  # read by whole tiles
     for j, admission in enumerate(self.batch.admissions):
       spans = [Span(b.address, b.size) for b in self._buffers(j, input_uops)]
       parts += [of_spills(admission.spills), self.dev.allowed(self.programs[j].container, spans, admission)]  # type: ignore[list-item]
