@@ -54,14 +54,14 @@ class IssEngine:
     if progress and not build.is_cached():
       progress("compiling the simulator (once per version, about half a minute)")
     start = time.perf_counter()
-    self._run(*self._arrays, OFF, OFF, 0)
+    self._run(*self._arrays, OFF, 0)
     if progress and (took := time.perf_counter() - start) > 5:
       progress(f"simulator compiled in {took:.1f} s")
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              invalidate: bool = False, allow: Allow | None = None) -> RunResult:
     words, limit = check_launch(self.config, program_address, args, entry, limit)
-    tables = (allow.table("vmem", self.config.vmem_bytes), allow.table("hbm", self.config.hbm_bytes)) if allow else (OFF, OFF)
+    ranges = allow.table(self.config) if allow else OFF
     self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
     if invalidate:
       self._tags[:] = -1
@@ -70,7 +70,7 @@ class IssEngine:
     ctl = self._ctl
     ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
     while not ctl[Ctl.STATUS]:
-      self._run(*self._arrays, *tables, SLICE)
+      self._run(*self._arrays, ranges, SLICE)
     if allow and ctl[Ctl.FAULT] >= DENIED:
       raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
     cause = Fault(int(ctl[Ctl.FAULT]))
