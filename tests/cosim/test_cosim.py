@@ -43,6 +43,28 @@ def test_random_programs(name, seed):
   assert run_fuzz(50, seed, preset(name)) == 0
 
 
+def small_case(groups, args, repeat, engine):
+  """Result of the warm program `groups`, launched `repeat` times at once."""
+  words = pack(groups)
+  engine.hbm[:words.nbytes] = words.view(np.uint8)
+  engine.launch(0, args, invalidate=True)
+  return engine.launch(0, args, repeat=repeat)
+
+
+@pytest.mark.parametrize("end", ["halt", "trap"])
+def test_a_launch_begins_at_rest(engines, end):
+  """Whatever a launch leaves at work, the next one, at once, takes the same cycles. Results go to register 0 where they can."""
+  args = [1 << 16, 64, 1, 0]
+  for op in OPS.values():
+    if op.slot in ("", "C"):
+      continue
+    fields = {"d": 33, "a": 32, "c": 35, "x": 34} if op.name.startswith("dma") else {"a": 32 if op.slot == "T" else 0}
+    instr = ins(op.name, **fields)
+    for groups in ([[instr], [ins(end)]], [[instr, ins(end)]], [[instr], [instr], [ins(end)]]):
+      once, thrice = ([small_case(groups, args, n, engine) for engine in engines] for n in (1, 3))
+      assert once[0] == once[1] == thrice[0] == thrice[1], (op.name, groups)
+
+
 def test_code_far_apart(engines, config):
   """Programs whose blocks put each other out of the instruction buffer, and that jump beyond memory."""
   size = config.ibuf_blocks * config.ibuf_block_bytes

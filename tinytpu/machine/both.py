@@ -35,14 +35,15 @@ class BothEngine:
     return self.engines["iss"].hbm
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     """As `Engine.launch`.
 
     Raises:
       EngineMismatch: cycles, counters, fault, registers or memories are not the same.
     """
     self.engines["rtl"].hbm[:self.hbm_used] = self.hbm[:self.hbm_used]
-    results = {name: engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate, allow=allow)
+    results = {name: engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate, allow=allow,
+                                    repeat=repeat)
                for name, engine in self.engines.items()}
     if differences := compare(self.engines, results, self.hbm_used):
       raise EngineMismatch(f"engines differ in the program at {program_address:#x}:\n  " + "\n  ".join(differences))

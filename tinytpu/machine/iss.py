@@ -59,20 +59,21 @@ class IssEngine:
       progress(f"simulator compiled in {took:.1f} s")
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
-    words, limit = check_launch(self.config, program_address, args, entry, limit)
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
+    words, limit = check_launch(self.config, program_address, args, entry, limit, repeat)
     ranges = allow.table(self.config) if allow else OFF
     self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
     if invalidate:
       self._tags[:] = -1
-    for array in (self._ctl, self._ready, self._dma, self._counts):
-      array[:] = 0
     ctl = self._ctl
-    ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
-    while not ctl[Ctl.STATUS]:
-      self._run(*self._arrays, ranges, SLICE)
-    if allow and ctl[Ctl.FAULT] >= DENIED:
-      raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
+    for _ in range(repeat):
+      for array in (ctl, self._ready, self._dma, self._counts):
+        array[:] = 0
+      ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
+      while not ctl[Ctl.STATUS]:
+        self._run(*self._arrays, ranges, SLICE)
+      if allow and ctl[Ctl.FAULT] >= DENIED:
+        raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
     cause = Fault(int(ctl[Ctl.FAULT]))
     record = FaultRecord(cause, int(ctl[Ctl.FAULT_PC]), int(ctl[Ctl.FAULT_CYCLE]), int(ctl[Ctl.FAULT_INFO])) if cause else None
     cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
