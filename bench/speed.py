@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tinytpu.asm import assemble
 from tinytpu.config import Config
@@ -61,7 +62,7 @@ def cold_build(config: Config, progress: Callable[[str], None] | None = None) ->
 def run(config: Config, console: Console) -> dict[str, object]:
   """Measure, print a table, return the numbers."""
   with console.status("RTL build, cold") as status:
-    build = cold_build(config, lambda line: status.update(f"RTL build, cold: {line}"))
+    build = cold_build(config, lambda line: status.update(Text(f"RTL build, cold: {line}")))
     engines = {}
     for kind in PASSES:
       status.update(f"loops on {kind}")

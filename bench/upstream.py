@@ -27,6 +27,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from . import history
 from .upstream_sample import SAMPLE
@@ -143,7 +144,7 @@ def main() -> int:
   if not (options.checkout / "test" / "test_tiny.py").exists():
     parser.error(f"{options.checkout} holds no tinygrad checkout (no test/test_tiny.py)")
   console = Console(width=None if sys.stdout.isatty() else 150)
-  table = Table(title=f"tinygrad's tests on DEV={options.device}", title_justify="left")
+  table = Table(title=Text(f"tinygrad's tests on DEV={options.device}"), title_justify="left")
   for column in ("file", "pass", "fail", "skip", "floor", "wall s", "simulated cycles", "kernels", "lanes", "own ms", "tinygrad ms"):
     table.add_column(column, justify="left" if column == "file" else "right")
   rows, bad, outcomes = {}, False, list[Outcome]()
@@ -165,7 +166,7 @@ def main() -> int:
     outcomes.append(o)
     rows[suite.name] = {**o.counts, **add(suite.name, (passed, failed, o.counts.get("skipped", 0), suite.floor), [o])}
     skips = [f"skipped {n}: {reason}" for reason, n in o.skipped.items()] if options.skips else []
-    console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, *skips, sep="\n  ", highlight=False)
+    console.print(f"{suite.name}: {o.counts}, {o.seconds:.0f} s", *o.failed, *skips, sep="\n  ", highlight=False, markup=False, emoji=False)
   if len(outcomes) > 1:
     add("all", [sum(o.counts.get(n, 0) for o in outcomes) for n in ("passed", "failed", "skipped")] + [""], outcomes)
   console.print(table)

@@ -9,12 +9,14 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import tinytpu
-from tinytpu.docs_gen import isa_page
+from tinytpu.config import PRESETS, Config
+from tinytpu.docs_gen import PAGES, config_page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tinytpu"
@@ -22,18 +24,19 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may import
   "config": set(),
+  "cache": set(),
   "isa": {"config"},
   "asm": {"config", "isa"},
   "docs_gen": {"config", "isa"},
-  "iss": {"config", "isa"},
-  "rtl": {"config", "isa"},
+  "iss": {"config", "cache", "isa"},
+  "rtl": {"config", "cache", "isa"},
   "trace": {"config", "isa"},
-  "machine": {"config", "isa", "asm", "iss", "rtl", "trace"},
+  "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
   "boot": {"backend"},
   "fuzz": {"config", "isa", "asm", "machine"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
-  "cli": {"config", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
 }
 
 
@@ -135,8 +138,15 @@ def test_types() -> None:
   tool("mypy")
 
 
-def test_isa_page_is_up_to_date() -> None:
-  assert (ROOT / "docs" / "isa.md").read_text() == isa_page(), "run `tinytpu docs`"
+@pytest.mark.parametrize("name", PAGES)
+def test_generated_pages_are_up_to_date(name: str) -> None:
+  assert (ROOT / "docs" / name).read_text(encoding="utf-8") == PAGES[name](), "run `tinytpu docs`"
+
+
+def test_the_page_of_parameters_names_every_field() -> None:
+  page = config_page()
+  for f in fields(Config):
+    assert f.name == "name" or f"| `{f.name}` | " in page and f"{getattr(PRESETS['8x8'], f.name):,}" in page
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -145,7 +155,7 @@ def test_links_between_pages_lead_somewhere() -> None:
       assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/map.md", "docs/architecture.md", "docs/asm.md", "docs/backend.md"])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config"))])
 def test_files_that_pages_name_exist(page: str) -> None:
   places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):

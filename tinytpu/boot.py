@@ -6,6 +6,7 @@ tinygrad as they are imported (see `_AFTER_IMPORT`).
 """
 from __future__ import annotations
 
+import atexit
 import sys
 
 _DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
@@ -32,6 +33,23 @@ def _limit_buffers(module) -> None:  # type: ignore[no-untyped-def]
   module.DEVICE_MAX_BUFS[_DEVICE] = MAX_KERNEL_BUFFERS
 
 
+_at_the_end = []  # type: ignore[var-annotated]
+
+
+@atexit.register
+def _close() -> None:
+  """Close the devices. As this is registered when Python starts, it is run after every handler of the program, which may use them."""
+  while _at_the_end:
+    _at_the_end.pop()()
+
+
+def _close_late(device) -> None:  # type: ignore[no-untyped-def]
+  """Have a device class closed by the above. tinygrad's own handler, which calls `finalize`, comes before those handlers that were
+  registered before tinygrad was imported."""
+  finalize = device.finalize
+  device.finalize = lambda self: _at_the_end.append(lambda: finalize(self))
+
+
 _AFTER_IMPORT = {"tinygrad.tensor": _read_on_device, "tinygrad.schedule.rangeify": _limit_buffers}
 
 
@@ -43,6 +61,7 @@ class _DeviceLoader:
 
   def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]
     from tinytpu.backend.device import TinyTPUDevice
+    _close_late(TinyTPUDevice)
     module.TinyTPUDevice = TinyTPUDevice
 
 

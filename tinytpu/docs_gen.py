@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from .config import PRESETS, Config
+from .config import PRESETS, Config, parameters
 from .isa import counters, encoding, faults, timing
 from .isa.encoding import BKind, Field, MemType
 from .isa.table import OPS, SLOTS, Op
@@ -164,3 +164,37 @@ def _counters() -> str:
   found = {name: comment for names, comment in lines for name in re.findall(r'"(\w+)"', names)}
   return "## Counters\n\nKept for each launch, alike by both engines.\n\n" + _table(
     ("name", "counts"), [(f"`{name}`", found[name]) for name in counters.COUNTERS])
+
+
+def config_page() -> str:
+  """docs/config.md: every field of `Config` with its range and its value in each preset, and how to change one. Markdown."""
+  rows = []
+  for f in parameters():
+    low, high = f.metadata["low"], f.metadata["high"]
+    rows.append((f"`{f.name}`", f"{low:,} to {high:,}{', a power of two' if f.metadata['power'] else ''}",
+                 *(f"{getattr(c, f.name):,}" for c in PRESETS.values()), f.metadata["doc"]))
+  return f"""# The machine's parameters
+
+Printed by `tinytpu docs` from `tinytpu/config.py`; do not edit.
+
+A preset is named by the size of its tiles: {', '.join(PRESETS)}. Any of its fields can be changed behind a comma, in every place that
+takes a preset:
+
+```
+DEV=TINYTPU::8x8 python hello.py
+DEV=TINYTPU::4x4,hbm_latency=200 python hello.py
+tinytpu run add.tasm --preset 4x4,hbm_latency=200,clock_hz=500000000
+```
+
+In assembly text the directive `.config` names it, in Python `tinytpu.config.preset("4x4", hbm_latency=200)` makes it. What cannot be
+built is refused, with the field and its range. Each is a machine of its own: the hardware is built, and programs are assembled, for it.
+
+The clock is nominal: nothing runs at it. It turns the cycles of a run, which are exact, into the seconds that `DEBUG=2`, `tinytpu run` and
+tinygrad's profiler report.
+
+{_table(("field", "range", *PRESETS, "meaning"), rows)}
+"""
+
+
+PAGES = {"isa.md": isa_page, "config.md": config_page}
+"""The generated pages of docs/, by file name."""

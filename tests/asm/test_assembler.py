@@ -6,6 +6,7 @@ import struct
 import pytest
 
 from tinytpu.asm import Arg, ArgKind, TasmError, assemble
+from tinytpu.config import preset
 from tinytpu.isa.encoding import BKind, MemType
 from tinytpu.isa.instruction import Instr, decode, ins
 
@@ -149,6 +150,23 @@ def test_directives() -> None:
   (".buf 1 4294967296 in", 1, 1, "bytes below 2"),
   (".direct\nhalt", 1, 1, "no version before .direct"),
   ("halt\n.direct\nhalt\n.direct", 4, 1, "second .direct"),
+  ("halt\n.direct", 2, 1, "no version after .direct"), ("halt\n.direct\nlast:", 2, 1, "no version after .direct"),
+  ("a:\n.direct\nhalt", 2, 1, "no version before .direct"),
+  (".cycles 5 6\nhalt", 1, 1, ".cycles compares two versions"), (".cycles 5 6\n.cycles 5 6\nhalt", 2, 1, "second .cycles"),
+  (".vmem 64\n.vmem 128\nhalt", 2, 1, "second .vmem"), (".config 9x9\nhalt", 1, 1, "unknown preset '9x9'; presets: 4x4"),
+  (".config 8x8\n.config 8x8\nhalt", 2, 1, "second .config"),
+  ("", 1, 1, "the text holds no operation: a program has at least one"), ("\ufeff", 1, 1, "the text holds no operation"),
+  ("# nothing\n.kernel k\na:", 3, 1, "the text holds no operation"),
+  ("vmov v1, 1e400", 1, 10, "1e400 does not fit float32; write inf"), ("vmov v1, -1e400", 1, 10, "write -inf"),
+  ("vmov v1, 3.4028236e38", 1, 10, "does not fit float32"), ("vmov v1, \u0663", 1, 10, "is no register, number"),
+  (".arg \u0663 buf 0", 1, 1, "expected .arg N buf K"), (".vmem \u00b2", 1, 1, "expected .vmem BYTES"),
+  ("vfadd v3, v1, 1", 1, 15, "vfadd takes floats: write 1.0, or 0x1 if these bits are meant"),
+  ("vfmul v3, -2, v1", 1, 11, "vfmul takes floats: write -2.0, or 0xfffffffe if"),
+  ("vfeq v3, v1, +07", 1, 14, "vfeq takes floats: write 07.0, or 0x7"),
+  ("halt \x0c", 1, 6, r"U\+000C outside a comment: expected printable characters, spaces and tabs"),
+  ("halt\u2028halt", 1, 5, r"U\+2028 outside"), ("halt\rhalt", 1, 5, r"U\+000D outside"), ("vadd\u00a0v1, v2, 3", 1, 5, r"U\+00A0 outside"),
+  ("halt\x00", 1, 5, r"U\+0000 outside"), ("\x1b[31mhalt", 1, 1, r"U\+001B outside"), ("# \ud800", 1, 3, r"U\+D800 is half a character"),
+  (".kernel a\u202eb", 1, 10, r"U\+202E outside"), ("halt\ufeff", 1, 5, r"U\+FEFF outside"),
   (".cycles 5", 1, 1, "expected .cycles FIRST DIRECT"),
   (".data 5", 1, 1, "unknown directive '.data'"),
 ])
@@ -159,8 +177,81 @@ def test_errors_name_the_place(text: str, line: int, column: int, message: str) 
   assert (error.line, error.column) == (line, column)
   first, source, caret = str(error).split("\n")
   assert first.startswith(f"f.tasm:{line}:{column}: ")
-  assert source == "  " + text.split("\n")[line - 1]
+  shown = text.removeprefix("\ufeff").split("\n")[line - 1]
+  assert source == "  " + shown if shown.isprintable() else source.isprintable()
   assert caret.index("^") == column + 1
+
+
+NINES = "9" * 5000
+
+
+@pytest.mark.parametrize("text, column, message", [
+  (f"sadd s1, s2, {NINES}", 14, "9{60}... does not fit 32 bits"), (f"sadd s1, s2, -{NINES}", 14, "-9{59}... does not fit 32 bits"),
+  (f"sadd s1, s2, 0x{NINES}", 14, "0x9{58}... does not fit 32 bits"), (f"vmov v1, {NINES}.0", 10, "9{60}... does not fit float32"),
+  (f".word {NINES}", 7, "9{60}... does not fit 64 bits"), (f"sadd s{NINES}, s2, s3", 6, "expected a scalar register .*, found 's9{59}...'"),
+  (f"vld.w v1, [s1 + {NINES}]", 15, "does not fit 32 bits"), (f"jmp @{NINES}", 6, "does not fit 32 bits"),
+  (f"trap {NINES}", 6, "does not fit"),
+  (f".vmem {NINES}", 1, "numbers below 2.64"), (f".cycles {NINES} 1", 1, "numbers below 2.64"),
+  (f".cycles 1 {1 << 64}", 1, "numbers below 2.64"), (f".buf {NINES} 1 in", 1, "a buffer number up to 65535"),
+  (f".buf 1 {NINES} in", 1, "bytes below 2.32"), (f".arg {NINES} buf 0", 1, r"expected an argument register \(0 to 31\), found"),
+  (f".arg 0 buf {NINES}", 1, r"expected a buffer number \(0 to 65535\), found '9{60}...'"),
+  (f".arg 0 var {'x' * 70000}", 1, "a name must have at most 1023 bytes, and 'x{60}...' has 70000"),
+  (f".kernel {'x' * 70000}", 1, "a name must have at most 1023 bytes"), (f".config {'x' * 70000}", 1, "unknown preset 'x{60}'"),
+  (f".{'x' * 70000}", 1, "unknown directive '.x{59}...'"), ("x" * 10**6, 1, "unknown operation 'x{60}...'"),
+  (f"vld.{'x' * 70000} v1, [s1]", 1, "found 'x{60}...'"), (f"jmp {'x' * 70000}", 5, "a label of at most 255 characters, found 'x{60}...'"),
+  (f"jmp {'x' * 255}", 1, "label 'x{255}' is not defined"),
+  (f"{'x' * 256}: halt", 1, "a label of at most 255 characters, found 'x{60}...'"),
+  ("\u00e9" * 70000, 1, "'\u00e9{60}...' is no register, number"),
+  ("vadd v1, v2" + " " * 10**6 + "v3", 1000012, "expected ',', found 'v3'")])
+def test_huge_things_end_in_short_messages(text: str, column: int, message: str) -> None:
+  with pytest.raises(TasmError, match=message) as caught:
+    assemble(text + "\nhalt", file="f.tasm")
+  assert (caught.value.line, caught.value.column) == (1, column)
+  lines = str(caught.value).split("\n")
+  assert len(lines) == 3 and all(line.isprintable() and len(line) < 700 for line in lines)
+  assert lines[2].index("^") < 130
+
+
+def test_numbers_may_have_leading_zeros() -> None:
+  assert one(f"sadd s1, s2, {'0' * 5000}7").imm == 7
+  assert assemble(f".vmem {'0' * 5000}64\nhalt").vmem_bytes == 64
+
+
+def test_only_line_feeds_split_lines() -> None:
+  """Whatever else Python takes for a line's end stays within a comment."""
+  text = "halt # a\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\rhalt"
+  assert len(assemble(text).words) == 1
+  with pytest.raises(TasmError) as caught:
+    assemble(text + "\n  oops")
+  assert (caught.value.line, caught.value.column) == (2, 3)
+
+
+def test_line_ends_of_other_systems_and_a_byte_order_mark() -> None:
+  text = ".kernel k\n  sadd s1, s2, 3\nhalt\n"
+  program = assemble(text, keep_source=False)
+  assert assemble("\ufeff" + text.replace("\n", "\r\n"), keep_source=False) == program
+  assert assemble("\ufeff" + text).source == text
+
+
+def test_escapes_of_terminals_are_not_echoed() -> None:
+  with pytest.raises(TasmError) as caught:
+    assemble("halt # \x1b[31m\n vadd # \x1b]0;title\x07\u202e", file="\x1b[2J\n.tasm")
+  assert len(str(caught.value).split("\n")) == 3 and str(caught.value).replace("\n", "").isprintable()
+
+
+def test_floats_may_be_given_as_bits() -> None:
+  for literal, bits in (("0x3f800000", 0x3F800000), ("0b1", 1), ("1.0", 0x3F800000), ("1e0", 0x3F800000), ("0", 0), ("-0", 0),
+                        ("inf", 0x7F800000)):
+    assert one(f"vfadd v1, v2, {literal}").imm == bits
+  assert one("vfldiv v1, v2, 7").imm == 7  # its name begins like theirs, and it divides integers
+
+
+def test_the_text_may_name_its_preset() -> None:
+  text = ".config 8x8\n.vmem 300000\nhalt"
+  assert assemble(text).config == "8x8" and assemble(text, preset("8x8")).config == "8x8"
+  assert assemble("halt", preset("8x8")).config == "8x8" and assemble("halt").config == "4x4"
+  with pytest.raises(TasmError, match="the text is for preset 8x8, not 4x4"):
+    assemble(text, preset("4x4"))
 
 
 def test_caret_stands_under_tabs() -> None:

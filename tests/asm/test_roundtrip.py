@@ -18,7 +18,7 @@ WORDS = st.one_of(
   st.builds(encode, instructions(), st.booleans()))
 
 
-@given(st.lists(WORDS, max_size=24))
+@given(st.lists(WORDS, min_size=1, max_size=24))
 @example([1])
 @example([2**64 - 1] * 4)
 def test_any_words(words: list[int]) -> None:
@@ -62,6 +62,7 @@ L4:
 
 def test_two_versions() -> None:
   text = """.kernel k
+.config 4x4,hbm_latency=200
 .arg 0 buf 0
 .arg 1 vmem 0
 .arg 2 fill 0
@@ -75,6 +76,10 @@ L1:
   jmp L1
 """
   assert disassemble(assemble(text)) == text
+
+
+def test_integer_divisions_are_not_printed_as_floats() -> None:
+  assert operation_text(decode(int(assemble("vfldiv v1, v2, 7").words[0]))[0]) == "vfldiv v1, v2, 7"
 
 
 def test_unused_bits_and_broken_groups_are_said() -> None:

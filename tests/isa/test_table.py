@@ -5,14 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from tests.iss.reference import FLOAT
 from tinytpu.isa import encoding as enc
-from tinytpu.isa.table import OPS, check_table, reads, writes
+from tinytpu.isa.table import FLOATS, OPS, check_table, reads, writes
 
 ROWS = list(OPS.values())
 
 
 def test_the_table_holds() -> None:
   check_table(ROWS)
+
+
+def test_operations_on_floats_are_those_that_the_reference_computes_in_floats() -> None:
+  assert FLOATS == FLOAT.keys()
 
 
 @pytest.mark.parametrize("change, message", [

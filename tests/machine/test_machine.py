@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from platformdirs import user_cache_dir
 
 from tests.iss.support import CONFIG, DATA, Machine, W
 from tinytpu.config import preset
@@ -145,23 +144,19 @@ def test_progress_is_told_only_when_it_takes_long():
   assert build.is_cached() and lines == []
 
 
-def test_compiled_code_is_kept_in_the_users_cache():
-  assert str(build.cache_directory()).startswith(user_cache_dir("tinytpu"))
-
-
 def test_cache_depends_on_every_source(monkeypatch, tmp_path):
   script = """import sys, tinytpu.iss.core, tinytpu.iss.build
 print(*(m.__file__ for n, m in sys.modules.items() if n.startswith(("tinytpu.isa.", "tinytpu.iss.", "tinytpu.config"))))"""
   used = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
   assert {path for path in used if not path.endswith("isa/__init__.py")} <= {str(source) for source in build._SOURCES}
-  before = build.cache_directory()
+  before = build.folder()
   for source in build._SOURCES:
     changed = tmp_path / source.name
     changed.write_bytes(source.read_bytes() + b"# changed")
     monkeypatch.setattr(build, "_SOURCES", tuple(changed if s == source else s for s in build._SOURCES))
-    assert build.cache_directory() != before
+    assert build.folder() != before
     monkeypatch.undo()
-  assert build.cache_directory() == before
+  assert build.folder() == before
 
 
 @pytest.mark.parametrize("side", [8, 16])

@@ -19,8 +19,10 @@ template <class Port> uint8_t* bytes(Port& port) {
 struct Read { uint64_t address, due; int beat; bool early; uint8_t line[LINE_BYTES]; };
 struct Write { uint64_t address, due; uint8_t line[LINE_BYTES]; bool enabled[LINE_BYTES]; };
 
+struct Context : VerilatedContext { Context() { threads(1); } };
+
 struct Sim {
-  VerilatedContext context;
+  Context context;
   Vtinytpu_axi m;
   uint8_t* hbm;
   uint64_t hbm_bytes, now = 0, bad = ~0ull;  // bad: line that answers with an error

@@ -4,12 +4,13 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from tinytpu.rtl.once import place
+from tinytpu.rtl.once import VerilogPlatform, place
 from tinytpu.rtl.verilate import UnitSim
 
 
@@ -84,3 +85,29 @@ def test_plain_submodule_elsewhere():
   sim.add_testbench(bench)
   sim.run()
   assert seen == {name: values.tolist() for name, values in totals.items()}
+
+
+class Constant(wiring.Component):
+  """o = value."""
+
+  def __init__(self, value: int) -> None:
+    self.value = value
+    super().__init__({"o": Out(8)})
+
+  def elaborate(self, platform: object) -> Module:
+    m = Module()
+    m.d.comb += self.o.eq(self.value)
+    return m
+
+
+@pytest.mark.parametrize("make,args,message", [
+  (Constant, (4,), r"two components share the label 'c': Constant\(3\) and Constant\(4\); give one of them another label"),
+  (lambda: Constant(3), (), r"share the label 'c': Constant\(3\) and .*<lambda>\(\)"),
+])
+def test_two_components_under_one_label(make, args, message):
+  platform = VerilogPlatform("Pair")
+  name, component, ports = platform.module("c", Constant, (3,))
+  with pytest.raises(ValueError, match=message):
+    platform.module("c", make, args)
+  assert platform.module("c", Constant, (3,)) == (name, component, ports) and ports == ["o"]
+  assert platform.module("d", Constant, (4,))[0] != name and platform.texts.keys() == {"c", "d"}

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..config import Config
 from ..isa import encoding as enc
 from ..isa.encoding import BKind, MemType
 from ..isa.instruction import DecodeError, EncodeError, Instr, check_group, decode, encode, unpack
-from ..isa.table import is_memory
+from ..isa.table import FLOATS, is_memory
 from .operands import REGISTER_FIELD, SWAP_SUFFIX, swap_pair
 from .program import Program
 
@@ -75,7 +76,10 @@ def operation_text(instr: Instr, labels: dict[int, str] | None = None) -> str:
 
 
 def _header(program: Program) -> list[str]:
-  lines = [f".kernel {program.name}", *map(str, program.args), *map(str, program.bufs)]
+  lines = [f".kernel {program.name}"]
+  if program.config != Config().name:
+    lines.append(f".config {program.config}")
+  lines += [*map(str, program.args), *map(str, program.bufs)]
   if program.direct:
     lines.append(f".cycles {program.cycles[0]} {program.cycles[1]}")
   return [*lines, f".vmem {program.vmem_bytes}"] if program.vmem_bytes else lines
@@ -134,7 +138,7 @@ def _flexible(instr: Instr) -> str:
   if instr.bkind != BKind.IMM:
     return f"{'v' if instr.bkind == BKind.VREG else 's'}{instr.b}"
   imm = instr.imm & 0xFFFFFFFF
-  if instr.op.name.startswith("vf"):
+  if instr.op.name in FLOATS:
     return _float(imm)
   signed = imm - (1 << 32) if imm >> 31 else imm
   return str(signed) if abs(signed) < 1 << 16 else f"{imm:#x}"

@@ -9,15 +9,17 @@ from ..config import Config
 from ..isa import encoding as enc
 from ..isa.encoding import BKind, MemType
 from ..isa.instruction import EncodeError, Instr, Raw, encode
-from ..isa.table import OPS, Op, is_memory
-from .errors import ParseError
-from .lexer import FLOAT_NAMES, SIGN, Token, float_bits, is_float, tokenize
+from ..isa.table import FLOATS, OPS, Op, is_memory
+from .errors import ParseError, quote, shorten
+from .lexer import FLOAT_NAMES, SIGN, Token, float_bits, integer, is_float, tokenize
 
 FILES = {"v": ("vector register", Config.VREGS), "s": ("scalar register", Config.SREGS), "p": ("PSUM bucket", Config.PSUMS),
          "q": ("predicate", Config.PREDICATES)}
 TYPES = {t.name.lower(): t for t in MemType}
 SWAP_SUFFIX = "swap"
-_REGISTER = re.compile(r"([vspq])(\d+)$")
+MAX_LABEL = 255
+"""Characters of a label's name."""
+_REGISTER = re.compile(r"([vspq])([0-9]+)\Z")
 REGISTER_FIELD = {"d": "d", "a": "a", "b": "b", "c": "c", "m": "d", "s": "d"}
 """Field of a register operand, by the second letter of its kind."""
 FLEXIBLE = {"b": "vs", "k": "s"}
@@ -43,7 +45,7 @@ class _Reader:
 
   def fail(self, expected: str, token: Token | None = None) -> ParseError:
     token = token or self.here
-    found = repr(token.text) if token.kind != "end" else "the end of the operation"
+    found = quote(token.text) if token.kind != "end" else "the end of the operation"
     return ParseError(f"expected {expected}, found {found}", token.column, len(token.text) or 1)
 
   def accept(self, text: str) -> bool:
@@ -67,7 +69,7 @@ class _Reader:
     match = _REGISTER.match(token.text) if token.kind == "name" else None
     if match is None or match[1] not in files:
       raise self.fail(expected)
-    if int(match[2]) >= FILES[match[1]][1] or match[2] != str(int(match[2])):
+    if integer(match[2]) >= FILES[match[1]][1] or match[2] != str(integer(match[2])):
       raise self.fail(expected)
     self.at += 1
     return match[1], int(match[2])
@@ -89,22 +91,28 @@ class _Reader:
     length = token.column + len(token.text) - start.column
     if is_float(token.text):
       try:
-        return float_bits(float(text))
+        return float_bits(text)
       except OverflowError:
         infinity = "-inf" if negative else "inf"
-        raise ParseError(f"{text} does not fit float32; write {infinity} for infinity", start.column, length) from None
-    value = int(text, 0) if token.text[:2].lower() in ("0x", "0b") else int(text)
+        raise ParseError(f"{shorten(text)} does not fit float32; write {infinity} for infinity", start.column, length) from None
+    value = -integer(token.text) if negative else integer(token.text)
     if not -(1 << 31) <= value < 1 << 32:
-      raise ParseError(f"{text} does not fit 32 bits: expected {-(1 << 31)} to {(1 << 32) - 1}", start.column, length)
+      raise ParseError(f"{shorten(text)} does not fit 32 bits: expected {-(1 << 31)} to {(1 << 32) - 1}", start.column, length)
     return value & 0xFFFFFFFF
 
-  def flexible(self, files: str) -> Value:
-    """A register of one of `files`, or an immediate."""
-    token = self.here
-    if token.kind == "name" and _REGISTER.match(token.text):
+  def flexible(self, files: str, op: Op) -> Value:
+    """A register of one of `files`, or an immediate; of operations on floats a float or, in hexadecimal or binary, its bits."""
+    start = self.here
+    if start.kind == "name" and _REGISTER.match(start.text):
       return self.register(files)
     kinds = [f"a {FILES[f][0]}" for f in files] + ["an immediate"]
-    return "imm", self.number(True, ", ".join(kinds[:-1]) + " or " + kinds[-1])
+    bits = self.number(True, ", ".join(kinds[:-1]) + " or " + kinds[-1])
+    last = self.tokens[self.at - 1]
+    if op.name in FLOATS and bits and last.kind == "number" and last.text.isdecimal():
+      length = last.column + len(last.text) - start.column
+      number = ("-" if start.text == "-" else "") + last.text
+      raise ParseError(f"{op.name} takes floats: write {shorten(number)}.0, or {bits:#x} if these bits are meant", start.column, length)
+    return "imm", bits
 
 
 @lru_cache(maxsize=1 << 16)
@@ -125,9 +133,9 @@ def parse_operation(text: str) -> Instr | Raw:
   if name == "smov":
     op, fields = OPS["sadd"], {"a": 0, "d": reader.register("s")[1]}
     reader.expect(",")
-    fields |= _flexible_fields(reader.flexible("s"))
+    fields |= _flexible_fields(reader.flexible("s", op))
   elif name not in OPS:
-    raise ParseError(f"unknown operation {name!r}{_nearest(name)}", token.column, len(token.text))
+    raise ParseError(f"unknown operation {quote(name)}{_nearest(name)}", token.column, len(token.text))
   else:
     op = OPS[name]
     fields = _suffix_fields(op, suffix, token)
@@ -135,7 +143,7 @@ def parse_operation(text: str) -> Instr | Raw:
     fields |= _operands(reader, op, swap)
     suffix = ""
   if suffix:
-    raise ParseError(f"{name} takes no suffix, found {suffix!r}", token.column, len(token.text))
+    raise ParseError(f"{name} takes no suffix, found {quote(suffix)}", token.column, len(token.text))
   if reader.here.kind != "end":
     raise reader.fail("the end of the operation")
   instr = Instr(op, **fields)  # type: ignore[arg-type]
@@ -151,8 +159,8 @@ def _raw(reader: _Reader) -> Raw:
   if token.kind != "number" or is_float(token.text):
     raise reader.fail("a 64-bit word")
   reader.next()
-  if (word := int(token.text, 0)) >= 1 << 8 * enc.WORD_BYTES:
-    raise ParseError(f"{token.text} does not fit 64 bits", token.column, len(token.text))
+  if (word := integer(token.text)) >= 1 << 8 * enc.WORD_BYTES:
+    raise ParseError(f"{shorten(token.text)} does not fit 64 bits", token.column, len(token.text))
   if reader.here.kind != "end":
     raise reader.fail("the end of the operation")
   return Raw(word)
@@ -163,11 +171,11 @@ def _suffix_fields(op: Op, suffix: str, token: Token) -> dict[str, object]:
     types = [name for name, mtype in TYPES.items() if mtype == MemType.W or not op.words_only]
     if suffix not in types:
       names = ", ".join(f"{op.name}.{t}" for t in types)
-      found = repr(suffix) if suffix else "none"
+      found = quote(suffix) if suffix else "none"
       raise ParseError(f"{op.name} needs an element type ({names}), found {found}", token.column, len(token.text))
     return {"mtype": TYPES[suffix]}
   if suffix and not (suffix == SWAP_SUFFIX and op.swappable):
-    raise ParseError(f"{op.name} takes no suffix, found {suffix!r}", token.column, len(token.text))
+    raise ParseError(f"{op.name} takes no suffix, found {quote(suffix)}", token.column, len(token.text))
   return {"swap": bool(suffix)}
 
 
@@ -180,9 +188,9 @@ def _operands(reader: _Reader, op: Op, swap: bool) -> dict[str, object]:
     if position:
       reader.expect(",")
     if pair and position == pair[0]:
-      fields |= _swappable(reader, op.operands[position:position + 2], swap)
+      fields |= _swappable(reader, op, op.operands[position:position + 2], swap)
     elif kind in ("b", "k"):
-      fields |= _flexible_fields(reader.flexible(FLEXIBLE[kind]))
+      fields |= _flexible_fields(reader.flexible(FLEXIBLE[kind], op))
     elif kind == "imm":
       fields["imm"] = reader.number(False, "an integer")
     elif kind == "to":
@@ -204,7 +212,7 @@ def swap_pair(op: Op) -> tuple[int, int] | None:
   return (flexible, flexible + 1) if flexible + 1 < len(op.operands) else (flexible - 1, flexible)
 
 
-def _swappable(reader: _Reader, kinds: tuple[str, ...], swap: bool) -> dict[str, object]:
+def _swappable(reader: _Reader, op: Op, kinds: tuple[str, ...], swap: bool) -> dict[str, object]:
   """Two operands of which one is flexible and one must be a register. Text order is the order of meaning: where the flexible
   one does not stand in its place of the table, or the text says so, field swap is set."""
   fixed = next(i for i, kind in enumerate(kinds) if kind not in FLEXIBLE)
@@ -214,7 +222,7 @@ def _swappable(reader: _Reader, kinds: tuple[str, ...], swap: bool) -> dict[str,
     if position:
       reader.expect(",")
     tokens.append(reader.here)
-    values.append(reader.flexible(files))
+    values.append(reader.flexible(files, op))
   swap = swap or values[fixed][0] != file
   at = 1 - fixed if swap else fixed
   if values[at][0] != file:
@@ -233,6 +241,8 @@ def _branch_target(reader: _Reader) -> dict[str, object]:
     return {"imm": reader.number(False, "a word index")}
   if reader.here.kind != "name":
     raise reader.fail("a label or @ and a word index")
+  if len(reader.here.text) > MAX_LABEL:
+    raise reader.fail(f"a label of at most {MAX_LABEL} characters")
   return {"target": reader.next().text}
 
 
@@ -296,5 +306,5 @@ def _dma(reader: _Reader) -> dict[str, object]:
 
 
 def _nearest(name: str) -> str:
-  close = get_close_matches(name, OPS, n=3, cutoff=0.6)
+  close = get_close_matches(name, OPS, n=3, cutoff=0.6) if len(name) < 20 else []  # its time grows with the square of the length
   return f"; nearest: {', '.join(close)}" if close else ""

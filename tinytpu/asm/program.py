@@ -1,6 +1,7 @@
 """The program container: code with what the runtime must know to launch it, as bytes and back.
 
-Layout, little endian, every section padded with zeros to 8 bytes:
+Layout, little endian, every section padded with zeros to 8 bytes. Sections stand in this order, arguments and buffers by number, so a
+program has one container:
 
     offset  bytes
     0       8      magic "TINYTPU" and a zero byte
@@ -11,7 +12,7 @@ Layout, little endian, every section padded with zeros to 8 bytes:
     32             sections, each: 4 bytes tag, 4 bytes payload length, payload, padding
 
     tag     payload
-    NAME    program name, UTF-8
+    NAME    program name, UTF-8; which names there can be: `names.name_fault`
     CONF    name of the Config preset it was assembled for, UTF-8
     VMEM    uint32: bytes of VMEM used, from 0
     ARGS    per argument: uint8 register number from ARG_BASE, uint8 kind, uint16 buffer number, grid axis
@@ -26,16 +27,18 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from ..config import Config
+from ..config import Config, ConfigError, preset
 from ..isa import encoding as enc
 from ..isa.encoding import BKind, MemType
 from ..isa.table import OPS
-from .errors import ContainerError
+from .errors import ContainerError, quote, shorten
+from .names import name_fault
 
 MAGIC, VERSION = b"TINYTPU\0", 2
 _HEADER = struct.Struct("<8sHHI16s")
@@ -130,8 +133,56 @@ class Program:
     """The code as it lies in HBM: 8 bytes a word, little endian. It belongs at a multiple of `Config.ibuf_block_bytes`."""
     return self.words.astype("<u8").tobytes()
 
+  def faults(self) -> Iterator[tuple[str, str]]:
+    """What no container can hold, as (section, fault). What has none has assembly text too, which assembles to the same."""
+    if fault := name_fault(self.name):
+      yield "NAME", fault
+    vmem = None
+    try:
+      vmem = preset(self.config).vmem_bytes
+    except ConfigError as error:
+      yield "CONF", str(error)
+    if vmem is not None and not 0 <= self.vmem_bytes <= vmem:
+      yield "VMEM", f"{self.vmem_bytes} bytes of VMEM, {self.config} has {vmem}"
+    before = -1
+    for arg in self.args:
+      if not before < arg.register < Config.SREGS - Config.ARG_BASE:
+        yield "ARGS", (f"argument register {arg.register} is not {before + 1} to {Config.SREGS - Config.ARG_BASE - 1}: "
+                       "registers ascend and none is given twice")
+      before = arg.register
+      if arg.kind == ArgKind.VAR and (fault := name_fault(arg.value)):
+        yield "ARGS", f"argument {arg.register}: {fault}"
+      if arg.kind != ArgKind.VAR and not (isinstance(arg.value, int) and 0 <= arg.value <= 0xFFFF):
+        yield "ARGS", f"argument {arg.register}: {arg.kind.name.lower()} {arg.value!r} is not 0 to 65535"
+    if not len(self.words):
+      yield "CODE", "a program has at least one word"
+    before = -1
+    for buf in self.bufs:
+      if not before < buf.number <= 0xFFFF:
+        yield "BUFS", f"buffer {buf.number} is not {before + 1} to 65535: numbers ascend and none is given twice"
+      before = buf.number
+      if not 0 <= buf.bytes < 1 << 32:
+        yield "BUFS", f"buffer {buf.number}: {buf.bytes} bytes are not 0 to 2^32 - 1"
+    if not 0 <= self.direct < max(1, len(self.words)):
+      yield "WAYS", f"word {self.direct} is beyond the code"
+    elif self.direct % enc.PACKET_WORDS and enc.CHAIN.get(int(self.words[self.direct - 1])):
+      yield "WAYS", f"word {self.direct} is within an issue group"
+    if not all(0 <= cycles < (1 << 64 if self.direct else 1) for cycles in self.cycles):
+      yield "WAYS", f"cycles {self.cycles} are not 0 to 2^64 - 1, or 0 without a second version"
+    if self.source is not None and any("\ud800" <= c <= "\udfff" for c in self.source):
+      yield "SRC", "the source holds half a character"
+
   def to_bytes(self) -> bytes:
-    """The container, see the module's layout."""
+    """The container, see the module's layout.
+
+    Raises:
+      ContainerError: no container can hold the program, see `faults`; names the section.
+    """
+    for tag, fault in self.faults():
+      raise ContainerError(f"section {tag}: {fault}")
+    return self._pack()
+
+  def _pack(self) -> bytes:
     payloads = {
       "NAME": self.name.encode(), "CONF": self.config.encode(), "VMEM": struct.pack("<I", self.vmem_bytes),
       "ARGS": b"".join(_pack_arg(arg) for arg in self.args),
@@ -148,20 +199,26 @@ class Program:
     return _HEADER.pack(MAGIC, VERSION, len(payloads), crc, isa_hash()) + body
 
   @classmethod
-  def from_bytes(cls, data: bytes) -> Program:
-    """The program in a container.
+  def from_bytes(cls, data: bytes, file: str | None = None) -> Program:
+    """The program in a container. file: its name, for error messages.
 
     Raises:
-      ContainerError: not a container, another version or instruction set, damage; names section and byte offset.
+      ContainerError: not a container, another version or instruction set, damage; names the file, section and byte offset.
     """
-    data = bytes(data)
+    try:
+      return cls._unpack(bytes(data))
+    except ContainerError as error:
+      raise ContainerError(f"{shorten(file, 500)}: {error}" if file else str(error)) from None
+
+  @classmethod
+  def _unpack(cls, data: bytes) -> Program:
     if len(data) < _HEADER.size or not data.startswith(MAGIC):
       raise ContainerError(f"header at offset 0: not a TinyTPU program ({len(data)} bytes, starting with {data[:8]!r})")
     _, version, count, crc, isa = _HEADER.unpack_from(data)
     if version != VERSION:
       raise ContainerError(f"header at offset 8: container version {version}, this TinyTPU reads {VERSION}; assemble it again")
     if isa != isa_hash():
-      raise ContainerError(f"header at offset 16: made for instruction set {isa.hex()[:8]}, this one is {isa_hash().hex()[:8]}; "
+      raise ContainerError(f"header at offset 16: made for instruction set {isa.hex()}, this one is {isa_hash().hex()}; "
                            "assemble it again")
     sections = _sections(data, count)
     if crc != zlib.crc32(data[_CRC_FROM:]):
@@ -177,12 +234,16 @@ class Program:
       if len(payload) != size:
         raise ContainerError(f"section {tag} at offset {at}: expected {size} bytes, found {len(payload)}")
     direct, first_cycles, direct_cycles = _WAYS.unpack(ways[0])
-    if direct > len(code) // enc.WORD_BYTES:
-      raise ContainerError(f"section WAYS at offset {ways[1]}: word {direct} is beyond the code")
-    return cls(np.frombuffer(code, "<u8").astype(np.uint64), _text(sections, "NAME"), _unpack_args(*sections["ARGS"]),
-               struct.unpack("<I", sections["VMEM"][0])[0], _text(sections, "CONF"),
-               _text(sections, "SRC") if "SRC" in sections else None,
-               _unpack_bufs(*sections.get("BUFS", (b"", 0))), direct, (first_cycles, direct_cycles))
+    program = cls(np.frombuffer(code, "<u8").astype(np.uint64), _text(sections, "NAME"), _unpack_args(*sections["ARGS"]),
+                  struct.unpack("<I", sections["VMEM"][0])[0], _text(sections, "CONF"),
+                  _text(sections, "SRC") if "SRC" in sections else None,
+                  _unpack_bufs(*sections.get("BUFS", (b"", 0))), direct, (first_cycles, direct_cycles))
+    for tag, fault in program.faults():
+      raise ContainerError(f"section {tag} at offset {sections[tag][1]}: {fault}")
+    if (same := program._pack()) != data:  # an empty optional section, or sections in another order
+      at = next((i for i, (a, b) in enumerate(zip(same, data, strict=False)) if a != b and i >= _CRC_FROM), _CRC_FROM)
+      raise ContainerError(f"section at offset {at - at % 8}: not as this program's container has it")
+    return program
 
   def dump(self) -> str:
     """Every record in readable text: header, arguments, section sizes, disassembly with word indices."""
@@ -221,8 +282,6 @@ def _unpack_args(data: bytes, base: int) -> tuple[Arg, ...]:
     at += _ARG.size
     if kind not in list(ArgKind):
       raise ContainerError(f"{where}: unknown argument kind {kind}")
-    if register >= Config.SREGS - Config.ARG_BASE:
-      raise ContainerError(f"{where}: argument register {register} is not 0 to {Config.SREGS - Config.ARG_BASE - 1}")
     if kind != ArgKind.VAR:
       args.append(Arg(register, ArgKind(kind), value))
       continue
@@ -240,6 +299,8 @@ def _unpack_bufs(data: bytes, base: int) -> tuple[Buf, ...]:
   for i, (number, access, words, size) in enumerate(_BUF.iter_unpack(data)):
     if access not in list(Access):
       raise ContainerError(f"section BUFS at offset {base + i * _BUF.size}: unknown access {access}")
+    if words > 1:
+      raise ContainerError(f"section BUFS at offset {base + i * _BUF.size}: the mark for words is {words}, not 0 or 1")
     bufs.append(Buf(number, size, Access(access), bool(words)))
   return tuple(bufs)
 
@@ -252,14 +313,17 @@ def _sections(data: bytes, count: int) -> dict[str, tuple[bytes, int]]:
     if len(data) - at < _SECTION.size:
       raise ContainerError(f"section header at offset {at}: file cut short")
     raw, length = _SECTION.unpack_from(data, at)
-    tag = raw.decode("latin-1").rstrip()
+    tag = raw.decode("latin-1").rstrip(" ")
     if tag not in _KNOWN or tag in found:
-      raise ContainerError(f"section at offset {at}: {'second' if tag in found else 'unknown'} section {tag!r}")
+      raise ContainerError(f"section at offset {at}: {'second' if tag in found else 'unknown'} section {quote(tag)}")
     at += _SECTION.size
     if len(data) - at < length + -length % 8:
       raise ContainerError(f"section {tag} at offset {at}: {length} bytes announced, {len(data) - at} left in the file")
     found[tag] = data[at:at + length], at
-    at += length + -length % 8
+    at += length
+    if any(data[at:at + -length % 8]):
+      raise ContainerError(f"section {tag}: the padding at offset {at} is not zero")
+    at += -length % 8
   if at != len(data):
     raise ContainerError(f"end of sections at offset {at}: {len(data) - at} bytes too many")
   return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 import sys
 
 from . import hardware, programs
-from .common import app, errors, say, settings
+from .common import Exit, UsageError, app, errors, say, settings
 
 __all__ = ["app", "hardware", "main", "programs"]
 
 
 def main() -> None:
-  """Entry point: runs the command; an error becomes one line on standard error and exit code 1, or a traceback with --debug."""
+  """Entry point: runs the command; an error becomes one line on standard error and exit code 1, or 2 if it lies in the options,
+  or a traceback with --debug."""
+  if hasattr(sys.stdout, "reconfigure"):
+    sys.stdout.reconfigure(errors="backslashreplace")  # as standard error does what the terminal cannot show
   try:
     app()
   except Exception as error:
@@ -20,4 +23,4 @@ def main() -> None:
     say("error: ", "bold red", end="", to=errors)
     say(known, to=errors)
     say(f"traceback: tinytpu --debug {' '.join(sys.argv[1:])}", "dim", to=errors)
-    sys.exit(1)
+    sys.exit(Exit.USAGE if isinstance(error, UsageError) else Exit.ERROR)

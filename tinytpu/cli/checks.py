@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import __version__
+from ..config import PRESETS
 
 
 class Check(NamedTuple):
@@ -26,12 +27,19 @@ def all_checks() -> Iterator[Check]:
   """Every check, in the order of the report."""
   yield Check("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable}), {platform.platform()}",
               "TinyTPU needs Python 3.11 or newer")
+  yield machine()
   yield from packages()
   yield compiler()
   yield verilator()
   yield from caches()
   yield boot_hook()
   yield device()
+
+
+def machine() -> Check:
+  """The presets, and the clock that turns their cycles into time."""
+  presets = ", ".join(f"{name} at {config.clock_hz / 1e9:g} GHz" for name, config in PRESETS.items())
+  return Check("machine", True, f"{presets} (nominal clocks, see docs/config.md)")
 
 
 def packages() -> Iterator[Check]:
@@ -80,11 +88,11 @@ def verilator() -> Check:
 
 def caches() -> Iterator[Check]:
   """Cache folders and their sizes."""
-  from platformdirs import user_cache_dir
-  roots = {Path(user_cache_dir("tinytpu")), Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu"))}
-  folders = sorted(p for root in roots if root.is_dir() for p in root.iterdir() if p.is_dir())
+  from .. import cache
+  root = cache.root()
+  folders = sorted(p for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
   if not folders:
-    yield Check("cache", True, f"{', '.join(map(str, sorted(roots)))}: empty")
+    yield Check("cache", True, f"{root}: empty")
   for folder in folders:
     files = [p for p in folder.rglob("*") if p.is_file()]
     yield Check("cache", True, f"{folder}: {sum(p.stat().st_size for p in files) / 1e6:.1f} MB in {len(files)} files")

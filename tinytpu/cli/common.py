@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
@@ -13,20 +13,32 @@ import typer
 from rich.console import Console
 
 from .. import __version__
-from ..config import Config, preset
+from ..config import Config, ConfigError, preset
 
 if TYPE_CHECKING:
   from ..asm import Program
 
-app = typer.Typer(name="tinytpu", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
+
+
+class Exit(IntEnum):
+  """Exit codes, as docs/cli.md has them."""
+  ERROR = 1
+  USAGE = 2
+  FAULT = 3
+  MISMATCH = 4
+
+
+_CODES = ("Exit codes: 0 done; 1 an error (a bad file, a check that failed); 2 wrong usage; 3 the program ended in a fault; "
+          "4 the engines differ.")
+app = typer.Typer(name="tinytpu", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, epilog=_CODES,
                   help="TinyTPU: assemble, run and inspect programs; write out and build the hardware.")
 console = Console()
 errors = Console(stderr=True)
 
 
 def say(text: str, style: str = "", end: str = "\n", to: Console = console) -> None:
-  """Print text as it is, in a rich style: neither wrapped nor searched for markup, since it may hold file names or be piped."""
-  to.print(text, style=style, end=end, highlight=False, soft_wrap=True, markup=False)
+  """Print text as it is, in a rich style: neither wrapped nor searched for markup and emoji, since it may hold file names or be piped."""
+  to.print(text, style=style, end=end, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 @dataclass
@@ -36,6 +48,10 @@ class Settings:
 
 
 settings = Settings()
+
+
+class UsageError(ValueError):
+  """What an option says makes no sense; the message quotes it."""
 
 
 class EngineChoice(StrEnum):
@@ -67,18 +83,31 @@ def options(
   settings.debug = debug
 
 
-def read_program(path: Path, config: Config | None = None) -> Program:
+def read_program(path: Path, preset_name: str | None = None) -> Program:
   """The program in a file: a container (recognised by its first bytes) or assembly text; "-" is standard input.
 
+  Args:
+    preset_name: the machine it must be for; None: what a container or the text's `.config` says, else 4x4.
+
   Raises:
-    TasmError, ContainerError: bad contents. OSError: no such file.
+    TasmError, ContainerError: bad contents. OSError: no such file. UsageError: a container for another machine.
   """
   from ..asm import Program, assemble
   from ..asm.program import MAGIC
-  data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+  config = machine_of(preset_name) if preset_name else None
   name = "<stdin>" if str(path) == "-" else str(path)
+  if str(path) != "-":
+    data = path.read_bytes()
+  elif sys.stdin is None:
+    raise OSError("standard input is closed: name a file, or pipe the text in")
+  else:
+    data = sys.stdin.buffer.read()
   if data.startswith(MAGIC):
-    return Program.from_bytes(data)
+    program = Program.from_bytes(data, name)
+    if config and program.config != config.name:
+      raise UsageError(f"{name} was assembled for preset {program.config}, not {config.name}; assemble its text again with "
+                       f"--preset {config.name}")
+    return program
   try:
     text = data.decode()
   except UnicodeDecodeError:
@@ -87,8 +116,11 @@ def read_program(path: Path, config: Config | None = None) -> Program:
 
 
 def machine_of(name: str) -> Config:
-  """The Config of a preset. Raises ConfigError, listing the presets there are."""
-  return preset(name)
+  """The Config of a preset. Raises UsageError, listing the presets there are."""
+  try:
+    return preset(name)
+  except ConfigError as error:
+    raise UsageError(str(error)) from None
 
 
 class Report(Protocol):
@@ -101,7 +133,7 @@ class Report(Protocol):
 def progress(title: str) -> Iterator[Report]:
   """A progress bar on standard error, which is gone when the work is done."""
   from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-  with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=errors, transient=True) as bar:
+  with Progress(TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=errors, transient=True) as bar:
     task = bar.add_task(title, total=None)
     said = ""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Preset, app, machine_of, progress, say
+from .common import Exit, Preset, app, machine_of, progress, say
 
 
 @app.command()
@@ -29,7 +29,7 @@ def verilog(
   if str(output) == "-":
     typer.echo(text, nl=False)
     return
-  output.write_text(text)
+  output.write_text(text, encoding="utf-8")
   say(f"{output}: module {name}, preset {config.name}, {len(text.splitlines())} lines")
 
 
@@ -61,4 +61,4 @@ def doctor() -> None:
       say(f"{'':<21} {check.advice}", "dim")
     failed += check.ok is False
   if failed:
-    raise typer.Exit(1)
+    raise typer.Exit(Exit.ERROR)

@@ -78,7 +78,7 @@ def _run(kinds: tuple[str, ...], config: Config, count: int, console: Console) -
 def _build_rtl(config: Config, console: Console) -> None:
   from ..machine import open_engine
   with console.status("building the RTL simulation") as status:
-    open_engine(config, "rtl", progress=lambda line: status.update(f"building the RTL simulation: {line}")).close()
+    open_engine(config, "rtl", progress=lambda line: status.update(Text(f"building the RTL simulation: {line}"))).close()
 
 
 # -- checking and showing -----------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _report(console: Console, config: Config, kind: str, run: Inference, expecte
     "wall clock": f"{run.seconds:.1f} s with compilation, after {run.start_seconds:.1f} s of engine start",
   }
   for name, value in rows.items():
-    table.add_row(name, value)
+    table.add_row(name, Text(value))
   console.print(table)
   return [text for wrong, text in (
     (differing, f"{kind}: {differing} classes differ from numpy's"),

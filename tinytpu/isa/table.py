@@ -285,6 +285,8 @@ _op("dmao", 0xF9, "T", "dma", "", "start an outbound transfer VMEM to HBM, plane
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}
 BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
+FLOATS = frozenset(("vflt", "vfle", "vfeq", "vfne", "vfmax", "vfmin", "vfsmax", "vfsmin", "vfadd", "vfsub", "vfmul", "vfdiv"))
+"""Operations whose flexible operand is a float32."""
 
 _KIND_ACCESS: dict[str, tuple[tuple[Access, ...], tuple[Access, ...]]] = {  # kind: (reads, writes)
   "vd": ((), (Access("v", "d"),)), "sd": ((), (Access("s", "d"),)), "pd": ((), (Access("p", "d"),)),

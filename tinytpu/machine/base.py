@@ -39,7 +39,20 @@ class RunResult:
 
 class Engine(Protocol):
   """A machine with its memories. Everything is zero at first. Registers, VMEM, PSUM and the instruction buffer survive
-  launches; a launch clears the loop stack only."""
+  launches; a launch clears the loop stack only.
+
+  Threads may share an engine: `launch` and `state` wait for each other. What they read and write in `hbm` is theirs to order.
+
+  An interrupt (KeyboardInterrupt) leaves an engine at rest. A launch that it meets comes to its end first if that is near (a second
+  or so), and its effects are complete though its result is lost; else it is abandoned by a reset: memories and registers hold what the
+  program had written, or part of it, and the instruction buffer is empty. Which of both happened is not told.
+
+  After `os.fork` the child has an engine of its own, a copy of the parent's, unless another thread was using it or it writes a
+  waveform: those are refused in the child.
+
+  Raises (every method and `hbm`):
+    guard.EngineError: the engine is closed, in the middle of a launch (used by a signal handler), or lost in a fork.
+  """
 
   @property
   def config(self) -> Config:
@@ -71,7 +84,7 @@ class Engine(Protocol):
     """Copies of the state: sregs uint32 (64,), vregs uint32 (64, width), psums uint32 (16, width), vmem uint8 (vmem_bytes,)."""
 
   def close(self) -> None:
-    """Give memory back. The engine must not be used afterwards."""
+    """Give memory back. Afterwards everything but `close` raises EngineError."""
 
 
 def check_launch(config: Config, program_address: int, args: Sequence[int], entry: int, limit: int | None,

@@ -14,20 +14,23 @@ from ..iss import build
 from ..iss import layout as lay
 from ..iss.layout import Ctl
 from ..iss.permit import DENIED, OFF
+from . import guard
 from .allow import Allow, denied
 from .base import RunResult, check_launch
+from .guard import Guarded, exclusive
 
 SLICE = 1 << 22
 """Groups between two looks at signals, so that a long run can be interrupted (a fraction of a second)."""
 
 
-class IssEngine:
+class IssEngine(Guarded):
   """`base.Engine` on the instruction-set simulator."""
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
-    self.config = config
+    super().__init__()
+    self.config, self._running, self._ranges = config, False, OFF
     width, banks, words = config.width, config.vector_lanes, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
-    self.hbm = np.zeros(config.hbm_bytes, np.uint8)
+    self._hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._vmem = np.zeros(config.vmem_bytes, np.uint8)
     self._sregs = np.zeros(Config.SREGS, np.uint32)
     self._rows = np.zeros((lay.ROWS, width), np.uint32)
@@ -42,7 +45,7 @@ class IssEngine:
       self._ctl, lay.geometry(config), self._sregs, self._rows, self._rows.view(np.float32),
       self._rows.view(np.int8), self._ready,
       self._vmem, self._vmem.view(np.uint16), self._vmem.view(np.uint32),
-      self.hbm, self.hbm.view(np.uint16), self.hbm.view(np.uint32), self.hbm.view(np.int64), self._tags,
+      self._hbm, self._hbm.view(np.uint16), self._hbm.view(np.uint32), self._hbm.view(np.int64), self._tags,
       np.zeros(words, np.int64), np.zeros((words, lay.N_SLOTS), np.int64), np.zeros((words, lay.MAX_DEPS), np.uint8),
       np.zeros((words, len(lay.Meta)), np.int32), *lay.cycles(config), *loops, self._dma, self._counts, np.full((256, 2), -1, np.int64),
       np.zeros(width, np.uint32), np.zeros(banks, np.int64), np.zeros((banks, banks), np.int64))
@@ -58,10 +61,11 @@ class IssEngine:
     if progress and (took := time.perf_counter() - start) > 5:
       progress(f"simulator compiled in {took:.1f} s")
 
+  @exclusive
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     words, limit = check_launch(self.config, program_address, args, entry, limit, repeat)
-    ranges = allow.table(self.config) if allow else OFF
+    self._ranges = allow.table(self.config) if allow else OFF
     self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
     if invalidate:
       self._tags[:] = -1
@@ -69,9 +73,14 @@ class IssEngine:
     for _ in range(repeat):
       for array in (ctl, self._ready, self._dma, self._counts):
         array[:] = 0
+      guard.step("start")
       ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
+      self._running = True
       while not ctl[Ctl.STATUS]:
-        self._run(*self._arrays, ranges, SLICE)
+        guard.step("run")
+        self._run(*self._arrays, self._ranges, SLICE)
+      self._running = False
+      guard.step("result")
       if allow and ctl[Ctl.FAULT] >= DENIED:
         raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
     cause = Fault(int(ctl[Ctl.FAULT]))
@@ -79,9 +88,18 @@ class IssEngine:
     cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
     return RunResult(cycles, record, {name: int(n) for name, n in zip(COUNTERS, self._counts, strict=True)})
 
+  def _rest(self) -> None:
+    if self._running:
+      if not self._ctl[Ctl.STATUS]:
+        self._run(*self._arrays, self._ranges, SLICE)
+      if not self._ctl[Ctl.STATUS]:
+        self._tags[:] = -1  # as the hardware's reset does
+      self._running = False
+
+  @exclusive
   def state(self) -> dict[str, np.ndarray]:
     return {"sregs": self._sregs.copy(), "vregs": self._rows[:Config.VREGS].copy(),
             "psums": self._rows[lay.PSUM_ROW:lay.PSUM_ROW + Config.PSUMS].copy(), "vmem": self._vmem.copy()}
 
-  def close(self) -> None:
-    del self._arrays, self.hbm, self._vmem, self._rows
+  def _free(self) -> None:
+    del self._arrays, self._hbm, self._vmem, self._rows

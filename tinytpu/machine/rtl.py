@@ -6,27 +6,30 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
+from .. import cache
 from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.faults import Fault, FaultRecord
 from ..rtl.chip import GATED_DOMAINS, Chip
 from ..rtl.compiler import compiler_identity, find_compiler
 from ..rtl.csr import Csr, window_select
-from ..rtl.verilate import build_library, cache_dir, to_verilog
+from ..rtl.verilate import build_library, open_library, to_verilog
 from ..rtl.window import Space
+from . import guard
 from .allow import Allow
 from .base import RunResult, check_launch
+from .guard import Guarded, exclusive
 
-SLICE = 1 << 18
-"""Cycles between two looks at signals, so that a long run can be interrupted (about a second)."""
+SLICE = 1 << 12
+"""Cycles between two looks at signals, so that a long run can be interrupted (a second on the largest preset, much less on others)."""
+REST = 64
+"""Slices within which a launch that was interrupted may still come to its end."""
 
 
 def source_key(config: Config) -> str:
@@ -59,8 +62,8 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
   tell = progress or (lambda line: None)
-  index = cache_dir() / f"chip-{source_key(config)}{waveform and '-' + waveform}.name"
-  if index.exists() and (found := cache_dir() / index.read_text()).exists():
+  index = f"rtl/chip-{source_key(config)}{waveform and '-' + waveform}.name"
+  if (target := cache.read(index)) and (found := cache.find(f"rtl/{target.decode()}")):
     return found
   start = time.perf_counter()
   tell("RTL engine: generating Verilog")
@@ -76,20 +79,22 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
   harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
   path = build_library(verilog, "chip", harness, **options,
                        progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
-  with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-    file.write(path.name)
-  os.replace(file.name, index)
+  cache.keep(index, path.name.encode())
   tell(f"RTL engine: built in {time.perf_counter() - start:.1f} s")
   return path
 
 
-@lru_cache(maxsize=8)
 def load(path: Path) -> ctypes.CDLL:
-  """The library at `path`, its functions typed."""
-  lib = ctypes.CDLL(str(path))
+  """The library at `path`, its functions typed.
+
+  Raises:
+    rtl.verilate.RtlBuildError: it cannot be loaded.
+  """
+  lib = open_library(path)
   pointer, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
   for name, result, arguments in (
-      ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_write", None, (pointer, u32, u32)),
+      ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_reset", None, (pointer,)),
+      ("chip_write", None, (pointer, u32, u32)),
       ("chip_read", u32, (pointer, u32)), ("chip_run", ctypes.c_int, (pointer, u64)),
       ("chip_window", None, (pointer, u32, u32, u32, pointer)), ("chip_waveform", ctypes.c_int, (pointer, ctypes.c_char_p)),
       ("chip_waveform_on", None, (pointer, ctypes.c_int))):
@@ -98,7 +103,7 @@ def load(path: Path) -> ctypes.CDLL:
   return lib
 
 
-class RtlEngine:
+class RtlEngine(Guarded):
   """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
 
   Args:
@@ -111,13 +116,14 @@ class RtlEngine:
   """
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None):
-    self.config, self._waveform = config, waveform
+    super().__init__()
+    self.config, self._waveform, self._chip = config, waveform, None
     form = waveform.suffix[1:] if waveform else ""
     if waveform and form not in WAVEFORMS:
       raise ValueError(f"{waveform}: the suffix of a waveform names its format: .{' or .'.join(WAVEFORMS)}")
     self._lib = load(library(config, progress, form))
-    self.hbm = np.zeros(config.hbm_bytes, np.uint8)
-    self._chip = self._lib.chip_new(self.hbm.ctypes.data, config.hbm_bytes)
+    self._hbm = np.zeros(config.hbm_bytes, np.uint8)
+    self._chip = self._lib.chip_new(self._hbm.ctypes.data, config.hbm_bytes)
     if waveform and not self._lib.chip_waveform(self._chip, os.fsencode(waveform)):
       raise OSError(f"cannot write the waveform {waveform}")
 
@@ -130,12 +136,14 @@ class RtlEngine:
   def _read_long(self, register: int) -> int:
     return self._read(register) | self._read(register + 4) << 32
 
+  @exclusive
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
              invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     # `allow` is the simulator's to check: the hardware knows no such end.
     words, limit = check_launch(self.config, program_address, args, entry, limit, repeat)
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 1)
+    guard.step("start")
     for i, word in enumerate(words):
       self._write(Csr.SREG + 4 * (Config.ARG_BASE + i), int(word))
     if invalidate:
@@ -145,15 +153,24 @@ class RtlEngine:
     for _ in range(repeat):
       self._write(Csr.GO, 1)
       while not self._lib.chip_run(self._chip, SLICE):
-        pass
+        guard.step("run")
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 0)
+    guard.step("result")
     cause = Fault(self._read(Csr.FAULT_CAUSE))
     where = self._read(Csr.FAULT_PC), self._read_long(Csr.FAULT_CYCLE_LO), self._read(Csr.FAULT_INFO)
     record = FaultRecord(cause, *where) if cause else None
     counters = {name: self._read_long(Csr.COUNTER + 8 * i) for i, name in enumerate(COUNTERS)}
     return RunResult(self._read_long(Csr.CYCLES_LO), record, counters)
 
+  def _rest(self) -> None:
+    if not self._lib.chip_run(self._chip, 0):
+      if not any(self._lib.chip_run(self._chip, SLICE) for _ in range(REST)):
+        self._lib.chip_reset(self._chip)
+    if self._waveform:
+      self._lib.chip_waveform_on(self._chip, 0)
+
+  @exclusive
   def state(self) -> dict[str, np.ndarray]:
     sregs = np.array([self._read(Csr.SREG + 4 * i) for i in range(Config.SREGS)], np.uint32)
     width = self.config.width
@@ -166,12 +183,18 @@ class RtlEngine:
     arrays["vmem"] = arrays["vmem"].reshape(-1).view(np.uint8)
     return arrays
 
-  def close(self) -> None:
-    if self._chip:
+  def _forked(self) -> None:
+    super()._forked()
+    if self._waveform:
+      self._lost = f"the waveform {self._waveform} is written by process {os.getppid()}: open another engine here"
+
+  def _free(self) -> None:
+    """A child's copy of a chip whose file or lock is its parent's is left alone."""
+    if self._chip and not self._lost:
       self._lib.chip_free(self._chip)
       self._chip = None
-      del self.hbm
+      del self._hbm
 
   def __del__(self) -> None:
     if getattr(self, "_chip", None):
-      self._lib.chip_free(self._chip)
+      self._free()

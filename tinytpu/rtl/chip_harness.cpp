@@ -35,8 +35,13 @@ struct Delay {
   alignas(64) uint8_t line[HBM_LATENCY][LINE_BYTES] = {};
 };
 
+// Without Verilator's thread pool: one thread does the work, and a pool would not survive a fork.
+struct Context : VerilatedContext {
+  Context() { threads(1); }
+};
+
 struct Sim {
-  VerilatedContext context;
+  Context context;
   Vchip m;
   uint8_t* hbm;
   uint64_t hbm_bytes;
@@ -97,16 +102,23 @@ struct Sim {
     waveform.dump();
   }
 
+  // Forgets what is under way: its stores are dropped, its loads are not answered.
   void reset() {
-    m.clk = m.rst = 0;
-#define RESET_LOW(domain) m.domain##_clk = 0; m.domain##_rst = 1;
-    GATED(RESET_LOW)
+    fetch = vector = dma_in = dma_out = Delay();
+    m.csr___05Fwrite = 0;
     m.rst = 1;
-    m.eval();
-    m.clk = 1;
+#define RESET_ON(domain) m.domain##_rst = 1;
+    GATED(RESET_ON)
+    for (int i = 0; i < HBM_LATENCY + 2; i++) {  // as long as the chip waits for answers
+      m.clk = 0;
+#define RESET_LOW(domain) m.domain##_clk = 0;
+      GATED(RESET_LOW)
+      m.eval();
+      m.clk = 1;
 #define RESET_HIGH(domain) m.domain##_clk = 1;
-    GATED(RESET_HIGH)
-    m.eval();
+      GATED(RESET_HIGH)
+      m.eval();
+    }
     m.rst = 0;
 #define RESET_OFF(domain) m.domain##_rst = 0;
     GATED(RESET_OFF)
@@ -120,6 +132,8 @@ EXPORT void* chip_new(uint8_t* hbm, uint64_t hbm_bytes) {
   sim->reset();
   return sim;
 }
+
+EXPORT void chip_reset(void* handle) { static_cast<Sim*>(handle)->reset(); }
 
 EXPORT void chip_free(void* handle) { delete static_cast<Sim*>(handle); }
 

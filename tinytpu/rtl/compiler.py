@@ -13,12 +13,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from tinytpu import cache
 
 Progress = Callable[[str, float], None]
 
@@ -43,9 +44,8 @@ class RtlBuildError(RuntimeError):
 
 
 def find_compiler() -> list[str]:
-  """The C++ compiler as a command: $CXX, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
-  if cxx := os.environ.get("CXX"):
-    command = cxx.split()
+  """The C++ compiler as a command: $CXX unless it is blank, else g++, clang++, else `python -m ziglang c++` (PyPI ziglang)."""
+  if command := (cxx := os.environ.get("CXX", "")).split():
     if shutil.which(command[0]) is None:
       raise RtlBuildError(f"CXX={cxx!r} names a compiler that is not on PATH; correct it or unset it")
     return command
@@ -60,7 +60,7 @@ def find_compiler() -> list[str]:
   )
 
 
-@cache
+@lru_cache
 def compiler_identity(command: tuple[str, ...]) -> str:
   """First line of the compiler's version report, for cache keys."""
   result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
@@ -98,18 +98,18 @@ def merge(sources: Sequence[Path], parts: int, folder: Path, stem: str) -> list[
   return merged
 
 
-def runtime_object(source: Path, command: Sequence[str], include: Sequence[str], key: str, store: Path) -> Path:
-  """The object file of one Verilator runtime source, compiled at most once per compiler and version."""
+def runtime_object(source: Path, command: Sequence[str], include: Sequence[str], key: str, folder: Path) -> Path:
+  """The object file in `folder` of one Verilator runtime source, compiled at most once per compiler and version."""
   flags = [*base_flags(command), "-O2"]
   text = "\0".join([key, compiler_identity(tuple(command)), *flags, source.name])
-  target = store / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.o"
-  if not target.exists():
-    store.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=store) as temporary:
-      out = Path(temporary) / target.name
-      run([*command, *flags, *include, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
-      os.replace(out, target)
-  return target
+  name = f"rtl/runtime/{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.o"
+  out = folder / f"{source.stem}.o"
+  if (kept := cache.read(name)) is not None:
+    out.write_bytes(kept)
+  else:
+    run([*command, *flags, *include, "-c", str(source), "-o", str(out)], f"compiling {source.name}")
+    cache.keep(name, out.read_bytes())
+  return out
 
 
 def compile_library(
@@ -121,14 +121,13 @@ def compile_library(
   *,
   opt: Sequence[str],
   key: str,
-  store: Path,
   progress: Progress | None = None,
 ) -> Path:
   """Compile and link into `folder`/library.so. `fast` gets the optimisation flags `opt`, `slow` none.
 
   Args:
       fast, slow: generated sources (all in `folder`), by how often they run.
-      runtime: Verilator's own sources, shared by all models and kept in `store` under `key`.
+      runtime: Verilator's own sources, shared by all models and kept in the cache under `key`.
   """
   command = find_compiler()
   includes = [f"-I{folder}", *(f"-I{path}" for path in include)]
@@ -149,7 +148,7 @@ def compile_library(
   with ThreadPoolExecutor(jobs) as pool:
     tasks = [pool.submit(compile_one, part, opt) for part in merge(fast, units(fast), folder, "fast")]
     tasks += [pool.submit(compile_one, part, ["-O0"]) for part in merge(slow, units(slow), folder, "slow")]
-    tasks += [pool.submit(runtime_object, source, command, includes, key, store) for source in runtime]
+    tasks += [pool.submit(runtime_object, source, command, includes, key, folder) for source in runtime]
     for done, task in enumerate(as_completed(tasks), 1):
       objects.append(task.result())
       if progress:

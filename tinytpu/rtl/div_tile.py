@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, DomainRenamer, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -60,7 +60,7 @@ class DivideTile(wiring.Component):
     a, b = (feed(m, self.start, again, tile, 32 * self.units, label, "divide") for tile, label in ((self.a, "a"), (self.b, "b")))
     dividers: list[Any] = []
     for unit in range(self.units):
-      divider = place(m, platform, f"divider{unit}", "divider", lambda: DomainRenamer("divide")(DivSqrt()))
+      divider = place(m, platform, f"divider{unit}", "divider", DivSqrt, domain="divide")
       m.d.comb += [divider.start.eq(self.start | again), divider.a.eq(a.word_select(unit, 32)), divider.b.eq(b.word_select(unit, 32))]
       with m.If(self.start):
         m.d.comb += divider.op.eq(self.op)

@@ -92,7 +92,7 @@ class HbmUnit(wiring.Component):
         busy.eq(1), first.eq(1), store.eq(storing), pending.eq(issue.mask), mtype.eq(issue.mtype), reg.eq(issue.d)]
       m.d.hbm_request += data.eq(issue.data)
 
-    merge = place(m, platform, "merge", "merge", lambda: StoreMerge(config))
+    merge = place(m, platform, "merge", "merge", StoreMerge, config)
     m.d.comb += [merge.mtype.eq(mtype), merge.served.eq(served)]
     words = name(m, part(data, beat, 32 * n) if config.beats > 1 else data, "data_now")
     for e in range(n):
@@ -109,7 +109,7 @@ class HbmUnit(wiring.Component):
     m.d.comb += [self.line.eq(port.valid), self.hbm_request_enable.eq(start | busy | requesting),
                  self.stores_done.eq(~((busy & store) | (requesting & port.write)))]
 
-    collect = place(m, platform, "collect", "collect", lambda: LoadCollect(config))
+    collect = place(m, platform, "collect", "collect", LoadCollect, config)
     purpose: list[tuple[Value, Value]] = [
       (collect.valid, go & ~store), (collect.first, first), (collect.last, last), (collect.reg, reg), (collect.mtype, mtype),
       (collect.beat, beat), (collect.served, served)]

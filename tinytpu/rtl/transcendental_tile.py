@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -78,7 +78,7 @@ class TranscendentalTile(wiring.Component):
       m.d.transcendental += operands.eq(operands[bits:])
     lanes: list[Any] = []
     for unit in range(self.units):
-      lane = place(m, platform, f"pipeline{unit}", "pipeline", lambda: DomainRenamer("transcendental")(Transcendental()))
+      lane = place(m, platform, f"pipeline{unit}", "pipeline", Transcendental, domain="transcendental")
       m.d.comb += [lane.fn.eq(fn), lane.x.eq(operands.word_select(unit, 32))]
       lanes.append(lane)
     with m.If(stages[-1 - self.beats:-1] != 0):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import hashlib
 import json
 import os
@@ -25,8 +24,8 @@ from typing import Any
 import numpy as np
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
-from platformdirs import user_cache_dir
 
+from tinytpu import cache
 from tinytpu.rtl.compiler import (
   Progress,
   RtlBuildError,
@@ -38,7 +37,7 @@ from tinytpu.rtl.compiler import (
 )
 from tinytpu.rtl.verilog import to_verilog, without_wakers
 
-__all__ = ["RtlBuildError", "UnitSim", "Waiver", "build_library", "cache_dir", "find_compiler", "lint", "to_verilog"]
+__all__ = ["RtlBuildError", "UnitSim", "Waiver", "build_library", "find_compiler", "lint", "open_library", "to_verilog"]
 
 VERILATOR_FLAGS = (
     "-O3",
@@ -48,11 +47,6 @@ VERILATOR_FLAGS = (
     "--no-timing",
     "-Wno-lint", "-Wno-style",  # linting is `lint`'s business; everything else stays fatal
 )  # fmt: skip
-
-
-def cache_dir() -> Path:
-  """Where built simulations live: $TINYTPU_CACHE, else the user's cache folder; in it the folder rtl."""
-  return Path(os.environ.get("TINYTPU_CACHE") or user_cache_dir("tinytpu")) / "rtl"
 
 
 def _verilator(arguments: Sequence[str], *, cwd: Path, check: bool = True) -> str:
@@ -76,15 +70,39 @@ def _verilator_root() -> Path:
   return Path(verilator.__file__).parent
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-  """Exclusive among processes, to save work: whoever slips past it still replaces the result atomically."""
-  with path.open("w") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
+def open_library(path: Path) -> ctypes.CDLL:
+  """Load a library of the cache, as a copy of what was checked: what happens to the file later does not reach this process.
+
+  Raises:
+    RtlBuildError: it has been damaged since it was found, or the system refuses it.
+  """
+  library = cache.contents(path)
+  if library is None:
+    raise RtlBuildError(f"{path} was damaged while it was opened: try again")
+  if (digest := hashlib.sha256(library).digest()) not in _loaded:
+    copy = cache.scratch() / f"{path.stem}-{len(_loaded)}.so"  # a name of its own, by which the loader tells libraries apart
+    copy.write_bytes(library)
     try:
-      yield
+      _loaded[digest] = ctypes.CDLL(str(copy))
+    except OSError as error:
+      raise RtlBuildError(f"{path} cannot be loaded: {error}; TMPDIR must allow programs, or remove the file and try again") from None
     finally:
-      path.unlink(missing_ok=True)
+      copy.unlink()
+  return _loaded[digest]
+
+
+_loaded: dict[bytes, ctypes.CDLL] = {}
+"""Libraries of this process by the hash of their contents."""
+
+
+@contextlib.contextmanager
+def _workshop() -> Iterator[Path]:
+  """A temporary folder to build in, removed afterwards; errors of the file system become RtlBuildError."""
+  try:
+    with tempfile.TemporaryDirectory(dir=cache.scratch(), prefix="build-") as folder:
+      yield Path(folder)
+  except OSError as error:
+    raise RtlBuildError(f"no place to build the simulation: {error}; TMPDIR names a folder with room") from error
 
 
 def build_library(
@@ -107,21 +125,21 @@ def build_library(
       opt: C++ optimisation flags for the simulation proper.
       trace: "vcd" or "fst", with tracing in that format (`VerilatedVcdC`, `VerilatedFstC`).
       progress: called with (stage, fraction done of the whole).
+
+  Raises:
+      RtlBuildError: a tool is missing or failed, or there is no room for what it makes.
   """
   tell = progress or (lambda stage, fraction: None)
   options = [*VERILATOR_FLAGS, *flags, *([f"--trace-{trace}"] if trace else [])]
   command = find_compiler()
   identity = f"{version('verilator')} {compiler_identity(tuple(command))} {platform.machine()}"
   key = "\0".join([verilog, top, harness_cpp, *options, "|", *base_flags(command), *opt, "|", identity])
-  folder = cache_dir()
-  target = folder / f"{top}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.so"
-  if target.exists():
-    return target
-  folder.mkdir(parents=True, exist_ok=True)
-  with _locked(target.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=folder, prefix="build-") as temporary:
-    if target.exists():  # another process was building it
-      return target
-    work = Path(temporary)
+  name = f"rtl/{top}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.so"
+  if found := cache.find(name):
+    return found
+  with cache.locked(name), _workshop() as work:
+    if found := cache.find(name):  # another process was building it
+      return found
     (work / f"{top}.v").write_text(without_wakers(verilog))
     (work / "harness.cpp").write_text(harness_cpp)
     tell("verilate", 0.0)
@@ -130,25 +148,25 @@ def build_library(
       cwd=work,
     )
     tell("verilate", 0.2)
-    sources = json.loads((work / f"V{top}.json").read_text())["sources"]
-
-    def pick(*groups: str) -> list[Path]:
-      return [Path(path) for group in groups for path in sources.get(group, ())]
-
+    text = (work / f"V{top}.json").read_text()
+    sources = json.loads(re.sub(r"\\(\\|[0-7]{3})", lambda m: m[0] if m[1] == "\\" else "\\" + m[0], text))["sources"]
     root = _verilator_root() / "include"
+
+    def pick(folder: Path, *groups: str) -> list[Path]:
+      # By name: Verilator writes letters of folders beyond ASCII as octal numbers, which are no JSON.
+      return [folder / Path(path).name for group in groups for path in sources.get(group, ())]
+
     library = compile_library(
-      [*pick("classes_fast", "support_fast"), work / "harness.cpp"],
-      pick("classes_slow", "support_slow"),
-      pick("global"),
+      [*pick(work, "classes_fast", "support_fast"), work / "harness.cpp"],
+      pick(work, "classes_slow", "support_slow"),
+      pick(root, "global"),
       work,
       [Path(__file__).parent / "fst", root, root / "vltstd"],
       opt=opt,
       key=identity + trace,
-      store=folder / "runtime",
       progress=lambda stage, fraction: tell(stage, 0.2 + 0.8 * fraction),
     )
-    os.replace(library, target)
-  return target
+    return cache.keep(name, library.read_bytes())
 
 
 @dataclass(frozen=True)
@@ -190,7 +208,8 @@ def lint(verilog: str, top: str, waivers: Iterable[Waiver] = GENERATED) -> list[
 UNIT_HARNESS = """
 #include "V{top}.h"
 #include <cstring>
-struct Sim {{ VerilatedContext context; V{top} model; Sim() : context(), model(&context) {{}} }};
+struct Context : VerilatedContext {{ Context() {{ threads(1); }} }};  // no thread pool, which would not survive a fork
+struct Sim {{ Context context; V{top} model; Sim() : context(), model(&context) {{}} }};
 EXPORT void* unit_new() {{ return new Sim; }}
 EXPORT void unit_free(void* sim) {{ delete static_cast<Sim*>(sim); }}
 static inline void clock(V{top}& m, int value) {{ {clock} m.eval(); }}
@@ -260,7 +279,7 @@ class UnitSim:
     clocks = sorted(p for p in extra if p.endswith("clk"))
     resets = sorted(extra - set(clocks))
     library = build_library(self.verilog, name, self._harness(name, clocks, resets), opt=opt, **build)
-    self._lib = ctypes.CDLL(str(library))
+    self._lib = open_library(library)
     self._lib.unit_new.restype = ctypes.c_void_p
     self._sim = ctypes.c_void_p(self._lib.unit_new())
     self.reset()

@@ -115,7 +115,7 @@ class VmemUnit(wiring.Component):
       m.d.vmem_store += [store.pending.eq(left), store.beat.eq(store.following), store_busy.eq(store_go & ~store_last),
                          draining.eq(store.last)]
 
-    merge = place(m, platform, "merge", "merge", lambda: StoreMerge(config))
+    merge = place(m, platform, "merge", "merge", StoreMerge, config)
     m.d.comb += [merge.served.eq(store.banks.served), merge.mtype.eq(store.mtype)]
     data = Signal(tile_bits(config), reset_less=True)
     with m.If(store_start):
@@ -127,7 +127,7 @@ class VmemUnit(wiring.Component):
                    merge.low[e].eq(store.addresses[e][:low])]
 
     # A load's words arrive in the cycle after their access.
-    collect = place(m, platform, "collect", "collect", lambda: LoadCollect(config), "vmem_load")
+    collect = place(m, platform, "collect", "collect", LoadCollect, config, domain="vmem_load")
     arrives = {"valid": load_go, "first": first, "last": load.last, "reg": reg, "mtype": load.mtype, "beat": load.beat,
                "served": load.banks.served}
     for member, value in arrives.items():
@@ -153,9 +153,9 @@ class VmemUnit(wiring.Component):
               fault: wiring.PureInterface) -> _Access:
     """Registers of one side, of which `pending` and `beat` are to be driven, its addresses and its schedule."""
     config, domain, n = self.config, f"vmem_{side}", self.config.vector_lanes
-    lanes = place(m, platform, f"{side}_lanes", "vmem_lanes",
-                  lambda: LaneAddresses(config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS), domain)
-    banks = place(m, platform, f"{side}_banks", "banks", lambda: BankSchedule(config))
+    lanes = place(m, platform, f"{side}_lanes", "vmem_lanes", LaneAddresses, config, config.vmem_bytes, Fault.VMEM_ALIGN, Fault.VMEM_BOUNDS,
+                  domain=domain)
+    banks = place(m, platform, f"{side}_banks", "banks", BankSchedule, config)
     pending, mtype = Signal(config.width, name=f"{side}_pending"), Signal(4, name=f"{side}_type")
     beat = Signal(range(config.beats), name=f"{side}_beat")
     wiring.connect(m, wiring.flipped(operation), lanes.operation)

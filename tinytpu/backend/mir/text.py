@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 from ...config import Config
+from ...isa.table import FLOATS
 from .ir import Group, Inst, Label, Mem, Operand, Reg
 
 
-def operand(o: Operand) -> str:
-  """A register, or an immediate: small integers in decimal, anything else in hexadecimal."""
+def operand(o: Operand, floats: bool = False) -> str:
+  """A register, or an immediate: small integers in decimal, anything else, and the bits of what stands for a float, in hexadecimal."""
   if isinstance(o, Reg):
     return repr(o)
   signed = o - (1 << 32) if o >> 31 else o
-  return str(signed) if -4096 <= signed <= 65536 else f"{o:#x}"
+  return str(signed) if -4096 <= signed <= 65536 and not (floats and o) else f"{o:#x}"
 
 
 def memory(mem: Mem) -> str:
@@ -36,7 +37,7 @@ def operation(item: Inst) -> str:
     return transfer(item)
   name = f"{item.op.name}.{item.mem.mtype.name.lower()}" if item.mem else item.op.name
   parts = [operand(item.dst)] if item.dst is not None else []
-  parts += [operand(s) for s in item.srcs]
+  parts += [operand(s, item.op.name in FLOATS) for s in item.srcs]
   parts += [memory(item.mem)] if item.mem else []
   parts += [item.target] if item.target else []
   return f"{name} {', '.join(parts)}" if parts else name
