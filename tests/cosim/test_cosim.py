@@ -43,6 +43,51 @@ def test_random_programs(name, seed):
   assert run_fuzz(50, seed, preset(name)) == 0
 
 
+def small_case(groups, args, repeat, engine):
+  """Result of the warm program `groups`, launched `repeat` times at once."""
+  words = pack(groups)
+  engine.hbm[:words.nbytes] = words.view(np.uint8)
+  engine.launch(0, args, invalidate=True)
+  return engine.launch(0, args, repeat=repeat)
+
+
+@pytest.mark.parametrize("end", ["halt", "trap"])
+def test_a_launch_begins_at_rest(engines, end):
+  """Whatever a launch leaves at work, the next one, at once, takes the same cycles. Results go to register 0 where they can."""
+  args = [1 << 16, 64, 1, 0]
+  for op in OPS.values():
+    if op.slot in ("", "C"):
+      continue
+    fields = {"d": 33, "a": 32, "c": 35, "x": 34} if op.name.startswith("dma") else {"a": 32 if op.slot == "T" else 0}
+    instr = ins(op.name, **fields)
+    for groups in ([[instr], [ins(end)]], [[instr, ins(end)]], [[instr], [instr], [ins(end)]]):
+      once, thrice = ([small_case(groups, args, n, engine) for engine in engines] for n in (1, 3))
+      assert once[0] == once[1] == thrice[0] == thrice[1], (op.name, groups)
+
+
+@pytest.mark.parametrize("write", ["dmao", "hst"])
+def test_code_that_a_program_writes(engines, config, write):
+  """Behind a wait a block is fetched as written; one that is in the buffer stays as it is until invalidated."""
+  block, data = config.ibuf_block_bytes, 1 << 20
+  args = [0, block, data, 64, 1]
+  copy = {"dmao": [[ins("dmai", c=32, c2=0, a=34, r=0, d=35, x=36)], [ins("dwaiti")],
+                   [ins("dmao", c=32, c2=0, a=33, r=0, d=35, x=36)], [ins("dwaito")]],
+          "hst": [[ins("hld", d=1, a=34)], [ins("hst", d=1, a=33)], [ins("fence")]]}[write]
+  main = pack([*copy, [ins("jmp", imm=block // 8)]])
+
+  def launches(engine):
+    engine.hbm[:main.nbytes], engine.hbm[block:2 * block] = main.view(np.uint8), 0
+    for imm, invalidate in ((7, True), (9, False), (11, False), (13, True)):
+      code = pack([[ins("sadd", d=1, a=0, imm=imm)], [ins("halt")]])
+      engine.hbm[data:data + 64] = np.resize(code.view(np.uint8), 64)
+      result = engine.launch(0, args, invalidate=invalidate)
+      assert result.fault is None and (engine.hbm[block:block + code.nbytes] == code.view(np.uint8)).all()
+      yield result, int(engine.state()["sregs"][1])
+
+  iss, rtl = (list(launches(engine)) for engine in engines)
+  assert iss == rtl and [s1 for _, s1 in iss] == [7, 7, 7, 13]
+
+
 def test_code_far_apart(engines, config):
   """Programs whose blocks put each other out of the instruction buffer, and that jump beyond memory."""
   size = config.ibuf_blocks * config.ibuf_block_bytes

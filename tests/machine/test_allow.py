@@ -163,6 +163,14 @@ def test_a_refused_access_has_no_effect(machine):
   assert machine.run([HALT]).fault is None
 
 
+@pytest.mark.parametrize("op,args", [(ins("dmao", c=32, c2=0, a=33, r=0, d=34, x=35), [0, 1024, 64, 1]),
+                                     (ins("hst", d=1, a=33), [0, 1024])])
+def test_code_is_not_written(machine, op, args):
+  """A program that writes its own code, which no range of its data holds."""
+  error = refused(machine, op, args, Allow(hbm=[(AT, 2 * AT, 3)], vmem=[(0, AT, 3)]))
+  assert (error.start, error.space, error.write) == (1024, "hbm", True)
+
+
 def test_faults_come_first(machine):
   """Misaligned and beyond memory are faults of the machine, with and without ranges."""
   for address in (AT + 2, CONFIG.vmem_bytes):

@@ -116,5 +116,21 @@ def test_window(host):
   assert host.engine.state()["vregs"][15].tolist() == [0] * CONFIG.width  # the window's ppop writes no register
 
 
+def test_go_while_the_window_fetches(host):
+  """The launch begins when the window is done; until then the host sees a program running, and the tile is right."""
+  host.load([[ins("vlid", d=63)], [ins("ppush", d=15, a=63)], [ins("sadd", d=9, a=9, imm=1)], [ins("halt")]])
+  for count, space in enumerate(Space):
+    host.write(Csr.SREG + 4 * 9, 100)
+    host.write(Csr.WINDOW, window_select(space, 15 if space == Space.PSUM else 63))
+    host.write(Csr.GO, 1)
+    for register, value in ((Csr.ENTRY, 9), (Csr.SREG + 4 * 9, 5)):  # dropped, as while running
+      host.write(register, value)
+    assert host.lib.chip_run(host.chip, 1000)
+    assert (host.read(Csr.SREG + 4 * 9), host.read(Csr.ENTRY), host.read(Csr.STATUS), host.read(Csr.FAULT_CAUSE)) == (101, 0, 0, 0)
+    if count:
+      expected = np.arange(CONFIG.width) if space == Space.PSUM else np.zeros(CONFIG.width)
+      assert [host.read(Csr.WINDOW_DATA + 4 * i) for i in range(CONFIG.width)] == expected.tolist()
+
+
 def test_lint():
   assert lint(to_verilog(Chip(CONFIG), "chip"), "chip", WAIVERS) == []

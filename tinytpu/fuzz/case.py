@@ -69,11 +69,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Case:
-  """A random program. seed: its number; limit: of the watchdog, in cycles."""
+  """A random program. seed: its number; limit: of the watchdog, in cycles; repeat: how many launches follow each other at once
+  wherever it is launched."""
   config: Config
   seed: int
   tree: Tree
   limit: int
+  repeat: int = 1
 
   def text(self) -> str:
     """The program as assembly text."""
@@ -82,7 +84,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Difference:
-  """What two engines disagree in: launch number (0 sets the state, 1 is cold, 2 warm), what, and both values."""
+  """What two engines disagree in: launch number (0 sets the state, 1 is cold, 2 warm), what, and both values; of launches at
+  once the last counts."""
   launch: int
   what: str
   values: tuple[str, str]
@@ -155,7 +158,7 @@ def execute(case: Case, engine: Engine) -> list[Outcome]:
   # What state it leaves shows in what follows; reading all of it takes the RTL longer than a program does.
   outcomes: list[Outcome] = [(result, {})]
   for _ in range(2):
-    result = engine.launch(layout.program, layout.args(), entry=case.tree.entry, limit=case.limit)
+    result = engine.launch(layout.program, layout.args(), entry=case.tree.entry, limit=case.limit, repeat=case.repeat)
     outcomes.append((result, engine.state() | {"hbm": engine.hbm[:layout.end].copy(), "end of hbm": end.copy()}))
   return outcomes
 

@@ -263,7 +263,7 @@ def generate(seed: int, config: Config) -> Case:
     items += g.items(rng.randrange(3), 3)
   end = g.group(ins("halt"))
   limit = rng.randrange(1, 400) if rng.random() < 0.06 else 200_000
-  return Case(config, seed, Tree((*items, Group(end.ops, pinned=True))), limit)
+  return Case(config, seed, Tree((*items, Group(end.ops, pinned=True))), limit, rng.choice((1, 1, 2, 3)))
 
 
 def exercise(name: str, config: Config) -> Case:

@@ -38,7 +38,7 @@ def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss",
     return [opener(kind) if opener else open_engine(config, kind, tell) for kind in engines]
 
   machines = fresh()
-  cycles = operations = faults = 0
+  launches = cycles = operations = faults = 0
   tell(f"fuzz: {n} programs from seed {seed} for {config.name} on {' and '.join(engines)}")
   told = time.monotonic()
   for number in range(seed, seed + n):
@@ -52,11 +52,12 @@ def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss",
       tell(report(case, found, fresh, number - seed))
       return 1
     for result, _ in outcomes[0][1:]:
+      launches += case.repeat
       cycles += result.cycles
       operations += sum(count for name, count in result.counters.items() if name.startswith("slot_"))
       faults += result.fault is not None
   _close(machines)
-  tell(f"fuzz: all agree ({2 * n} launches, {cycles} cycles, {operations} operations, {faults} faults)")
+  tell(f"fuzz: all agree ({launches} launches, {cycles} cycles, {operations} operations, {faults} faults)")
   return 0
 
 

@@ -19,6 +19,7 @@ from .hbm import direct_access, start_transfer
 from .jit import jit
 from .lanes import INNER, scalar, vector
 from .matrix import matrix_step
+from .permit import permit
 from .reduce import reduction
 from .vmem import vmem_atomic, vmem_load, vmem_store
 
@@ -103,13 +104,14 @@ def fault(ctl, cause, pc, cycle, info):
 
 @jit
 def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, latency, interval,
-        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, may_vmem, may_hbm, budget):
+        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, ranges, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
-  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where; may_vmem and may_hbm: tables of `permit`.
+  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where; ranges: a table of `permit`.
   """
   width, side, beat_shift = geo[WIDTH], geo[SIDE], geo[BEAT_SHIFT]
   blocks, block_words = width // INNER, (1 << geo[BLOCK_SHIFT]) // WORD_BYTES
+  checking = ranges.shape[0] != 0
   for _ in range(budget):
     pc, look = ctl[PC], ctl[LOOK]
 
@@ -222,10 +224,22 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
         cross(R, code, a, b, flexible(word_x, sregs) if code != XPERM else 0, width, side)
         row_x = d
     cause, info, load_n, store_n, shared = 0, 0, 0, 0, 0
+    denied, denied_info = 0, 0
+    if checking:
+      if word_l != 0:
+        denied, denied_info = permit(word_l, sregs, R, address, geo, ranges)
+        if denied != 0:
+          word_l = i64(0)
+      if word_t != 0:
+        denied_t, info_t = permit(word_t, sregs, R, address, geo, ranges)
+        if denied_t != 0:
+          word_t = i64(0)
+        if denied == 0:
+          denied, denied_info = denied_t, info_t
     if word_l != 0:
       counts[N_SLOT_C + L] += 1
       load_n, cause, info = vmem_load(word_l, FORM[(word_l >> _CODE) & CODE_MASK], sregs, R, L_ROW, vmem8, vmem16, vmem32,
-                                      geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words, may_vmem)
+                                      geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
       if cause == 0:
         write_l = (word_l >> _D) & REG
         ready[V0 + write_l] = t + LOAD + load_n
@@ -236,18 +250,18 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       unit = UNIT[code]
       if unit == VSTORE:
         store_n, cause_t, info_t = vmem_store(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem8, vmem16, vmem32,
-                                              geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words, may_vmem)
+                                              geo[VMEM_BYTES], width, side, beat_shift, memo, address, count, words)
         shared = 1 if load_n != 0 and store_n != 0 else 0
       elif unit == VATOMIC:
         store_n, cause_t, info_t = vmem_atomic(word_t, FORM[code], sregs, R, (word_t >> _D) & REG, vmem32, geo[VMEM_BYTES], width, side,
-                                               beat_shift, address, count, may_vmem)
+                                               beat_shift, address, count)
       elif unit == HLOAD or unit == HSTORE:
-        cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts, may_hbm)
+        cause_t, info_t = direct_access(word_t, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts)
         tail = max(tail, ctl[TAIL])
         if cause_t == 0 and unit == HLOAD:
           write_t = (word_t >> _D) & REG
       else:
-        cause_t, info_t = start_transfer(word_t, t, sregs, vmem32, hbm32, geo, dma, ctl, counts, may_vmem, may_hbm)
+        cause_t, info_t = start_transfer(word_t, t, sregs, vmem32, hbm32, geo, dma, ctl, counts)
         tail = max(tail, ctl[TAIL])
       if cause == 0:
         cause, info = cause_t, info_t
@@ -298,6 +312,8 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     ctl[TAIL] = tail
 
     ctl[PC], ctl[LOOK] = following, t
+    if cause == 0:
+      cause, info = denied, denied_info
     if cause != 0:
       fault(ctl, cause, pc, t + 1, info)
       if halted:

@@ -8,8 +8,7 @@ from ..isa import encoding as enc
 from ..isa import timing
 from . import layout as lay
 from .jit import jit
-from .memory import HBM_ALIGN, HBM_BOUNDS, check, lines_touched, load, store, transfer
-from .permit import READ, WRITE
+from .memory import HBM_ALIGN, HBM_BOUNDS, check, check_transfer, lines_touched, load, store, transfer
 from .vmem import operand_addresses, operand_start
 
 i64 = np.int64
@@ -23,17 +22,22 @@ REG, ZV_MASK, CODE_MASK = enc.A.mask, enc.ZV.mask, enc.CODE.mask
 
 
 @jit
-def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts, may_vmem, may_hbm):
+def transfer_operands(word, sregs):
+  """A transfer's operands, int64: bases and pitches of rows and planes in VMEM, the same in HBM, bytes, rows, planes."""
+  z = (word >> _Z) & REG
+  return (i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _ZV) & ZV_MASK]),
+          i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]), i64(sregs[(word >> _ZH) & REG]),
+          i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), i64(sregs[z]) if z != 0 else 1)
+
+
+@jit
+def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts):
   """Slot T's DMA operations. Returns (cause, info) of a fault, or zeros."""
   unit = UNIT[(word >> _CODE) & CODE_MASK]
-  z = (word >> _Z) & REG
-  planes = i64(sregs[z]) if z != 0 else 1
-  lines, cause, info = transfer(
-    unit, i64(sregs[(word >> _C) & REG]), i64(sregs[(word >> _C2) & REG]), i64(sregs[(word >> _ZV) & ZV_MASK]),
-    i64(sregs[(word >> _A) & REG]), i64(sregs[(word >> _R) & REG]), i64(sregs[(word >> _ZH) & REG]),
-    i64(sregs[(word >> _D) & REG]), i64(sregs[(word >> _X) & REG]), planes, vmem32, hbm32, geo[VMEM_BYTES], geo[HBM_BYTES], geo[LINE_SHIFT],
-    may_vmem, may_hbm)
+  vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes = transfer_operands(word, sregs)
+  cause, info = check_transfer(vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, geo[VMEM_BYTES], geo[HBM_BYTES])
   if cause == 0:
+    lines = transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, vmem32, hbm32, geo[LINE_SHIFT])
     queue = 0 if unit == DMAI else 1
     end = max(t + HBM_ISSUE, dma[queue, DMA_END]) + max(lines, 1)
     finish = end + (geo[LATENCY] + 1 if unit == DMAI else 2)
@@ -46,13 +50,12 @@ def start_transfer(word, t, sregs, vmem32, hbm32, geo, dma, ctl, counts, may_vme
 
 
 @jit
-def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts, ranges):
+def direct_access(word, t, sregs, R, address, words, hbm8, hbm16, hbm32, geo, ready, ctl, counts):
   """Slot T's direct HBM operations; loads into T_ROW. Returns (cause, info) of a fault, or zeros."""
   code, width = (word >> _CODE) & CODE_MASK, geo[WIDTH]
   start, dtype, shift, mask = operand_start(word, sregs)
   operand_addresses(word, FORM[code], start, shift, sregs, R, address, width, geo[SIDE])
-  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN, ranges,
-                      READ if UNIT[code] == HLOAD else WRITE)
+  cause, info = check(R, address, mask, shift, geo[HBM_BYTES], width, HBM_BOUNDS, HBM_ALIGN)
   if cause != 0:
     return cause, info
   lines = lines_touched(R, address, mask, width, width >> geo[BEAT_SHIFT], geo[LINE_SHIFT], words)

@@ -9,7 +9,6 @@ from ..isa.semantics import b2f, f2b, f2h, h2f
 from ..isa.timing import DMA_WORDS
 from .jit import jit
 from .layout import Unit
-from .permit import READ, SPACE, WRITE, permit_rows, permit_tile
 
 u32, i32, i64 = np.uint32, np.int32, np.int64
 W, U8, I8, U16, I16, F16, BF16 = (int(m) for m in MemType)
@@ -39,9 +38,8 @@ def addresses(R, address, form, shift, start, r, c2, index, width, side):
 
 
 @jit
-def check(R, address, mask, shift, size, width, bounds_cause, align_cause, ranges, modes):
-  """(cause, address) of the lowest active element that is misaligned or at `size` bytes or beyond; else `permit.permit_tile`, if
-  the launch names ranges; (0, 0) if there is none.
+def check(R, address, mask, shift, size, width, bounds_cause, align_cause):
+  """(cause, address) of the lowest active element that is misaligned or at `size` bytes or beyond; (0, 0) if there is none.
 
   `mask` is the row of the mask tile."""
   low = (1 << shift) - 1
@@ -57,8 +55,6 @@ def check(R, address, mask, shift, size, width, bounds_cause, align_cause, range
           return align_cause, at
         if at >= size:
           return bounds_cause, at
-  if ranges.shape[0] != 0:
-    return permit_tile(R, address, mask, shift, width, ranges, 0 if bounds_cause == VMEM_BOUNDS else SPACE, modes)
   return 0, 0
 
 
@@ -193,38 +189,36 @@ def store(R, source, address, mask, dtype, m8, m16, m32, width):
 
 
 @jit
-def transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, vmem32, hbm32, vmem_bytes, hbm_bytes, line_shift,
-             may_vmem, may_hbm):
-  """Check and perform one DMA transfer (all operands int64, bytes; pitches of rows and of planes).
-
-  Returns:
-    (lines, cause, info): HBM lines touched, summed over all rows, possibly 0; a fault's cause and address, or zeros."""
+def check_transfer(vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, vmem_bytes, hbm_bytes):
+  """(cause, info) of the fault of a DMA transfer (all operands int64, bytes; pitches of rows and of planes), or zeros."""
   if (hbase | hpitch | hplane | vbase | vpitch | vplane | nbytes) & 3 != 0:
     for operand in (hbase, hpitch, hplane, vbase, vpitch, vplane, nbytes):
       if operand & 3 != 0:
-        return 0, DMA_ALIGN, operand
+        return DMA_ALIGN, operand
   if planes == 0 or rows == 0 or nbytes == 0:
-    return 0, 0, 0
+    return 0, 0
   # Products of two 32-bit numbers can pass 2^63: compare in floating point first, exactly only where that is safe.
   for base, pitch, plane, size in ((hbase, hpitch, hplane, hbm_bytes), (vbase, vpitch, vplane, vmem_bytes)):
     reach = np.float64(rows - 1) * np.float64(pitch) + np.float64(planes - 1) * np.float64(plane)
     if reach > 1e15 or base + (rows - 1) * pitch + (planes - 1) * plane + nbytes > size:
-      return 0, DMA_BOUNDS, base
+      return DMA_BOUNDS, base
   if np.float64(planes) * np.float64(rows) * np.float64(nbytes >> 2) > DMA_WORDS:  # inexact only far beyond it
-    return 0, DMA_SIZE, hbase
-  inbound = unit == DMAI
-  cause, info = permit_rows(hbase, hpitch, hplane, nbytes, rows, planes, may_hbm, SPACE, READ if inbound else WRITE)
-  if cause == 0:
-    cause, info = permit_rows(vbase, vpitch, vplane, nbytes, rows, planes, may_vmem, 0, WRITE if inbound else READ)
-  if cause != 0:
-    return 0, cause, info
+    return DMA_SIZE, hbase
+  return 0, 0
+
+
+@jit
+def transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, planes, vmem32, hbm32, line_shift):
+  """Perform a checked transfer. Returns the HBM lines touched, summed over all rows, possibly 0."""
+  if nbytes == 0:
+    return 0
   lines = 0
   for p in range(planes):
     vrow, hrow = vbase + p * vplane, hbase + p * hplane
     for _ in range(rows):
       lines += ((hrow + nbytes - 1) >> line_shift) - (hrow >> line_shift) + 1
       v, h = vrow >> 2, hrow >> 2
-      if inbound:
+      if unit == DMAI:
         for i in range(nbytes >> 2):
           vmem32[v + i] = hbm32[h + i]
       else:
@@ -232,4 +226,4 @@ def transfer(unit, vbase, vpitch, vplane, hbase, hpitch, hplane, nbytes, rows, p
           hbm32[h + i] = vmem32[v + i]
       vrow += vpitch
       hrow += hpitch
-  return lines, 0, 0
+  return lines

@@ -22,7 +22,6 @@ from .memory import (
   store,
   strided_cycles,
 )
-from .permit import READ, WRITE
 
 i64 = np.int64
 _A, _X, _R, _C, _C2, _OFF, _MASKED, _DTYPE = (
@@ -50,11 +49,10 @@ def operand_addresses(word, form, start, shift, sregs, R, address, width, side):
 
 
 @jit
-def short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side, ranges):
-  """(column stride, row stride) in words of a tile of words that is neither masked nor faulting nor wraps; (-1, -1) of others,
-  and of all where the launch names ranges."""
+def short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side):
+  """(column stride, row stride) in words of a tile of words that is neither masked nor faulting nor wraps; (-1, -1) of others."""
   first = start & WORD
-  if dtype != W or mask != ONES_ROW or first & 3 != 0 or ranges.shape[0] != 0:
+  if dtype != W or mask != ONES_ROW or first & 3 != 0:
     return -1, -1
   if form == MEM:
     columns, rows = 1, side
@@ -70,11 +68,10 @@ def short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side, ra
 
 
 @jit
-def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words,
-              ranges):
+def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words):
   """Load into row `out`. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, dtype, shift, mask = operand_start(word, sregs)
-  columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side, ranges)
+  columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side)
   if columns >= 0:
     first = (start & WORD) >> 2
     if form == MEM:
@@ -86,7 +83,7 @@ def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, 
         R[out, i * side + j] = m32[first + i * rows + j * columns]
     return strided_cycles(rows, columns, width, side, width >> beat_shift, memo, count, words), 0, 0
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
-  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN, ranges, READ)
+  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
   if cause != 0:
     return 0, cause, info
   load(R, out, address, mask, dtype, m8, m16, m32, width)
@@ -94,11 +91,10 @@ def vmem_load(word, form, sregs, R, out, m8, m16, m32, vmem_bytes, width, side, 
 
 
 @jit
-def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words,
-               ranges):
+def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, side, beat_shift, memo, address, count, words):
   """Store row `source`. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, dtype, shift, mask = operand_start(word, sregs)
-  columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side, ranges)
+  columns, rows = short_cut(word, form, start, dtype, mask, sregs, vmem_bytes, width, side)
   if columns >= 0:
     first = (start & WORD) >> 2
     if form == MEM:
@@ -110,7 +106,7 @@ def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, si
         m32[first + i * rows + j * columns] = R[source, i * side + j]
     return strided_cycles(rows, columns, width, side, width >> beat_shift, memo, count, words), 0, 0
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
-  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN, ranges, WRITE)
+  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
   if cause != 0:
     return 0, cause, info
   store(R, source, address, mask, dtype, m8, m16, m32, width)
@@ -118,11 +114,11 @@ def vmem_store(word, form, sregs, R, source, m8, m16, m32, vmem_bytes, width, si
 
 
 @jit
-def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, beat_shift, address, count, ranges):
+def vmem_atomic(word, form, sregs, R, source, m32, vmem_bytes, width, side, beat_shift, address, count):
   """Add row `source` to memory, element by element. Returns (cycles, cause, info): a fault's cause and address, or zeros."""
   start, _, shift, mask = operand_start(word, sregs)
   operand_addresses(word, form, start, shift, sregs, R, address, width, side)
-  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN, ranges, READ | WRITE)
+  cause, info = check(R, address, mask, shift, vmem_bytes, width, VMEM_BOUNDS, VMEM_ALIGN)
   if cause != 0:
     return 0, cause, info
   for e in range(width):

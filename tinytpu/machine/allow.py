@@ -8,8 +8,9 @@ from enum import IntFlag
 import numpy as np
 
 from ..asm.disassembler import group_at
+from ..config import Config
 from ..isa.encoding import PACKET_WORDS, WORD_BYTES
-from ..iss.permit import DENIED, SPACE, WRITES
+from ..iss.permit import DENIED, HBM_READ, HBM_WRITE, VMEM_READ, VMEM_WRITE
 from .base import LaunchError
 
 NAMES = {"vmem": "VMEM", "hbm": "device memory"}
@@ -37,19 +38,21 @@ class Allow:
   hbm: Sequence[Range] = ()
   vmem: Sequence[Range] = ()
 
-  def table(self, space: str, size: int) -> np.ndarray:
-    """The ranges of `space` ("hbm", "vmem"; of `size` bytes) as the simulator takes them: int64 (n, 3).
+  def table(self, config: Config) -> np.ndarray:
+    """The ranges as the simulator takes them, see `iss.permit.OFF`.
 
     Raises:
       LaunchError: a range that is not within memory or has no such mode.
     """
-    ranges: Sequence[Range] = getattr(self, space)
-    for start, stop, mode in ranges:
-      if not 0 <= start <= stop <= size:
-        raise LaunchError(f"allow.{space}: range {start:#x} to {stop:#x} must lie within {NAMES[space]} ({size:#x} bytes)")
-      if not 1 <= mode <= Mode.BOTH:
-        raise LaunchError(f"allow.{space}: range {start:#x} to {stop:#x} must permit 1 (reading), 2 (writing) or 3, not {mode}")
-    return np.array(ranges or [(0, 0, 0)], np.int64)
+    rows = [(0, 0, 0)]
+    for space, size, scale in (("vmem", config.vmem_bytes, VMEM_READ), ("hbm", config.hbm_bytes, HBM_READ)):
+      for start, stop, mode in getattr(self, space):
+        if not 0 <= start <= stop <= size:
+          raise LaunchError(f"allow.{space}: range {start:#x} to {stop:#x} must lie within {NAMES[space]} ({size:#x} bytes)")
+        if not 1 <= mode <= Mode.BOTH:
+          raise LaunchError(f"allow.{space}: range {start:#x} to {stop:#x} must permit 1 (reading), 2 (writing) or 3, not {mode}")
+        rows.append((start, stop, mode * scale))
+    return np.array(rows, np.int64)
 
 
 class AccessError(RuntimeError):
@@ -73,8 +76,8 @@ class AccessError(RuntimeError):
 
 def denied(allow: Allow, hbm: np.ndarray, program: int, cause: int, pc: int, cycle: int, info: int) -> AccessError:
   """The error of what the simulator recorded in place of a fault. hbm: device memory; program: the program's byte address."""
-  cause, start = cause - DENIED, info & 0xFFFFFFFF
+  mode, start = cause - DENIED, info & 0xFFFFFFFF
   packet = program + (pc - pc % PACKET_WORDS) * WORD_BYTES
   group = group_at(hbm[packet:packet + PACKET_WORDS * WORD_BYTES].view(np.uint64), pc % PACKET_WORDS)
-  space, stop = "hbm" if cause & SPACE else "vmem", start + (info >> 32 & 0xFFFFFFFF)
-  return AccessError(allow, group, pc, cycle, space, bool(cause & WRITES), start, stop)
+  space, stop = "hbm" if mode & (HBM_READ | HBM_WRITE) else "vmem", start + (info >> 32 & 0xFFFFFFFF)
+  return AccessError(allow, group, pc, cycle, space, bool(mode & (VMEM_WRITE | HBM_WRITE)), start, stop)

@@ -63,7 +63,7 @@ class Engine(Protocol):
     """All of device memory: uint8, (hbm_bytes,), pages backed by host memory when touched."""
 
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     """Run the program at `program_address` (a multiple of Config.ibuf_block_bytes) from word `entry` to its end.
 
     Args:
@@ -72,6 +72,8 @@ class Engine(Protocol):
       invalidate: forget the instruction buffer first; needed when memory that held a program changed.
       allow: the only bytes that the program may touch, for the simulator to check; cycles and results are the same with and without.
         The RTL ignores it, and "both" checks on its simulator. None: all of memory.
+      repeat: launches at once, one right after the other, also after a fault; arguments are set, and the buffer forgotten, before the
+        first only. The result is the last one's.
 
     Raises:
       LaunchError: an argument out of range; the message names it.
@@ -85,7 +87,8 @@ class Engine(Protocol):
     """Give memory back. Afterwards everything but `close` raises EngineError."""
 
 
-def check_launch(config: Config, program_address: int, args: Sequence[int], entry: int, limit: int | None) -> tuple[np.ndarray, int]:
+def check_launch(config: Config, program_address: int, args: Sequence[int], entry: int, limit: int | None,
+                 repeat: int) -> tuple[np.ndarray, int]:
   """Check a launch's arguments, alike for every engine.
 
   Returns:
@@ -106,6 +109,8 @@ def check_launch(config: Config, program_address: int, args: Sequence[int], entr
     raise LaunchError(f"entry must be a word index of 0 to 2^32 - 1, not {entry}")
   if limit is not None and not 1 <= limit <= DEFAULT_LIMIT:
     raise LaunchError(f"limit must be 1 to {DEFAULT_LIMIT} cycles, not {limit}")
+  if repeat < 1:
+    raise LaunchError(f"repeat must be at least 1, not {repeat}")
   return np.array([int(v) & 0xFFFFFFFF for v in args], np.uint32), DEFAULT_LIMIT if limit is None else limit
 
 

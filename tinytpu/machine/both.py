@@ -39,7 +39,7 @@ class BothEngine(Guarded):
 
   @exclusive
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     """As `Engine.launch`.
 
     Raises:
@@ -54,7 +54,7 @@ class BothEngine(Guarded):
     try:
       for name, engine in self.engines.items():
         guard.step(name)
-        results[name] = engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate, allow=allow)
+        results[name] = engine.launch(program_address, args, entry=entry, limit=limit, invalidate=invalidate, allow=allow, repeat=repeat)
     except LaunchError:
       self._apart = bool(results)  # refused before it began
       raise

@@ -28,7 +28,7 @@ class IssEngine(Guarded):
 
   def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
     super().__init__()
-    self.config, self._running, self._tables = config, False, (OFF, OFF)
+    self.config, self._running, self._ranges = config, False, OFF
     width, banks, words = config.width, config.vector_lanes, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
     self._hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._vmem = np.zeros(config.vmem_bytes, np.uint8)
@@ -57,31 +57,32 @@ class IssEngine(Guarded):
     if progress and not build.is_cached():
       progress("compiling the simulator (once per version, about half a minute)")
     start = time.perf_counter()
-    self._run(*self._arrays, OFF, OFF, 0)
+    self._run(*self._arrays, OFF, 0)
     if progress and (took := time.perf_counter() - start) > 5:
       progress(f"simulator compiled in {took:.1f} s")
 
   @exclusive
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
-    words, limit = check_launch(self.config, program_address, args, entry, limit)
-    self._tables = (allow.table("vmem", self.config.vmem_bytes), allow.table("hbm", self.config.hbm_bytes)) if allow else (OFF, OFF)
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
+    words, limit = check_launch(self.config, program_address, args, entry, limit, repeat)
+    self._ranges = allow.table(self.config) if allow else OFF
     self._sregs[Config.ARG_BASE:Config.ARG_BASE + len(words)] = words
     if invalidate:
       self._tags[:] = -1
-    for array in (self._ctl, self._ready, self._dma, self._counts):
-      array[:] = 0
-    guard.step("start")
     ctl = self._ctl
-    ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
-    self._running = True
-    while not ctl[Ctl.STATUS]:
-      guard.step("run")
-      self._run(*self._arrays, *self._tables, SLICE)
-    self._running = False
-    guard.step("result")
-    if allow and ctl[Ctl.FAULT] >= DENIED:
-      raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
+    for _ in range(repeat):
+      for array in (ctl, self._ready, self._dma, self._counts):
+        array[:] = 0
+      guard.step("start")
+      ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
+      self._running = True
+      while not ctl[Ctl.STATUS]:
+        guard.step("run")
+        self._run(*self._arrays, self._ranges, SLICE)
+      self._running = False
+      guard.step("result")
+      if allow and ctl[Ctl.FAULT] >= DENIED:
+        raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
     cause = Fault(int(ctl[Ctl.FAULT]))
     record = FaultRecord(cause, int(ctl[Ctl.FAULT_PC]), int(ctl[Ctl.FAULT_CYCLE]), int(ctl[Ctl.FAULT_INFO])) if cause else None
     cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
@@ -90,7 +91,7 @@ class IssEngine(Guarded):
   def _rest(self) -> None:
     if self._running:
       if not self._ctl[Ctl.STATUS]:
-        self._run(*self._arrays, *self._tables, SLICE)
+        self._run(*self._arrays, self._ranges, SLICE)
       if not self._ctl[Ctl.STATUS]:
         self._tags[:] = -1  # as the hardware's reset does
       self._running = False

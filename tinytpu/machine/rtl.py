@@ -138,9 +138,9 @@ class RtlEngine(Guarded):
 
   @exclusive
   def launch(self, program_address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             invalidate: bool = False, allow: Allow | None = None) -> RunResult:
+             invalidate: bool = False, allow: Allow | None = None, repeat: int = 1) -> RunResult:
     # `allow` is the simulator's to check: the hardware knows no such end.
-    words, limit = check_launch(self.config, program_address, args, entry, limit)
+    words, limit = check_launch(self.config, program_address, args, entry, limit, repeat)
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 1)
     guard.step("start")
@@ -148,11 +148,12 @@ class RtlEngine(Guarded):
       self._write(Csr.SREG + 4 * (Config.ARG_BASE + i), int(word))
     if invalidate:
       self._write(Csr.INVALIDATE, 1)
-    for register, value in ((Csr.PROGRAM, program_address), (Csr.ENTRY, entry), (Csr.LIMIT_LO, limit), (Csr.LIMIT_HI, limit >> 32),
-                            (Csr.GO, 1)):
+    for register, value in ((Csr.PROGRAM, program_address), (Csr.ENTRY, entry), (Csr.LIMIT_LO, limit), (Csr.LIMIT_HI, limit >> 32)):
       self._write(register, value)
-    while not self._lib.chip_run(self._chip, SLICE):
-      guard.step("run")
+    for _ in range(repeat):
+      self._write(Csr.GO, 1)
+      while not self._lib.chip_run(self._chip, SLICE):
+        guard.step("run")
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 0)
     guard.step("result")

@@ -49,10 +49,11 @@ class Chip(wiring.Component):
     for name in ("launch", "invalidate", "program", "entry", "limit", "window_request", "window_space", "window_index", "counter",
                  "scalar"):
       m.d.comb += getattr(core, name).eq(getattr(csr, name))
-    for name in ("window_tile", "window_busy", "counter_value", "scalar_value", "busy", "cycles"):
+    for name in ("window_tile", "window_busy", "counter_value", "scalar_value", "cycles"):
       m.d.comb += getattr(csr, name).eq(getattr(core, name))
+    m.d.comb += [csr.core_busy.eq(core.busy), self.busy.eq(csr.busy)]
     m.d.comb += [getattr(core.scalar_write, name).eq(getattr(csr.scalar_write, name)) for name in ("valid", "reg", "data")]
     m.d.comb += [getattr(csr.fault, name).eq(getattr(core.fault, name)) for name in ("cause", "pc", "cycle", "info")]
     m.d.comb += [getattr(self, f"{domain}_enable").eq(getattr(core, f"{domain}_enable")) for domain in GATED_DOMAINS]
-    m.d.comb += [self.busy.eq(core.busy), self.window_busy.eq(core.window_busy), self.window_tile.eq(core.window_tile)]
+    m.d.comb += [self.window_busy.eq(core.window_busy), self.window_tile.eq(core.window_tile)]
     return m

@@ -39,7 +39,7 @@ class Core(wiring.Component):
 
   Members:
     launch: In(1), the next cycle is cycle 0; invalidate: In(1); program, entry: In(32); limit: In(64); see `csr.Csr`.
-    busy: Out(1), a launch is under way, or a refill that it left behind. cycles: Out(64); fault: Out(fault_record()).
+    busy: Out(1), a launch is under way, or what it left behind: a refill, results for s0. cycles: Out(64); fault: Out(fault_record()).
     counter: In(4), counter_value: Out(64). scalar: In(6), scalar_value: Out(32), scalar_write: In(scalar_result).
     window_request: In(1), window_space: In(Space), window_index: In(28), window_busy: Out(1), window_tile: Out(tile).
     fetch, vector, dma_in, dma_out: Out(hbm_port). <domain>_enable: Out(1), for each of `CLOCK_ENABLES`.
@@ -186,7 +186,7 @@ class Core(wiring.Component):
     issue, window, operands, counters = self.issue, self.window, self.operands, self.counters
     fault = issue.fault
     m.d.comb += [
-      self.busy.eq(issue.running | issue.draining | ~self.fetch_unit.idle), self.cycles.eq(issue.cycles),
+      self.busy.eq(issue.running | issue.draining | ~self.fetch_unit.idle | ~self.scoreboard.rest), self.cycles.eq(issue.cycles),
       self.fault.cause.eq(fault.cause), self.fault.pc.eq(fault.pc), self.fault.cycle.eq(fault.cycle), self.fault.info.eq(fault.info),
       counters.clear.eq(self.launch), counters.select.eq(self.counter), self.counter_value.eq(counters.value),
       window.request.eq(self.window_request), window.space.eq(self.window_space), window.index.eq(self.window_index),

@@ -19,7 +19,7 @@ __all__ = ["Csr", "CsrBlock", "Status", "csr_port", "window_select"]
 
 class Csr(IntEnum):
   """Byte addresses, 32 bits each. Registers are written only while no program runs (a write meanwhile is dropped)."""
-  GO = 0x00              # W: any value launches
+  GO = 0x00              # W: any value launches; while the window fetches, as soon as it has
   STATUS = 0x04          # R: Status
   PROGRAM = 0x08         # RW: byte address of word 0, a multiple of Config.ibuf_block_bytes
   ENTRY = 0x0C           # RW: word index of the first group
@@ -33,7 +33,7 @@ class Csr(IntEnum):
   FAULT_CYCLE_HI = 0x34
   CYCLES_LO = 0x38       # R: cycles of the last launch
   CYCLES_HI = 0x3C
-  WINDOW = 0x40          # W: `window_select`: fetch a tile into WINDOW_DATA
+  WINDOW = 0x40          # W: `window_select`: fetch a tile into WINDOW_DATA; dropped while FETCHING
   COUNTER = 0x100        # R: counters in the order of COUNTERS, low and high word each
   SREG = 0x200           # RW: the scalar registers (read as 0 while a program runs)
   WINDOW_DATA = 0x400    # R: the words of the tile fetched last
@@ -41,7 +41,7 @@ class Csr(IntEnum):
 
 class Status(IntEnum):
   """Bits of STATUS."""
-  RUNNING = 1     # a launch, or the refill that it left behind, is under way
+  RUNNING = 1     # a launch, or what it left behind, is under way
   FETCHING = 2    # the window is fetching
 
 
@@ -64,7 +64,7 @@ class CsrBlock(wiring.Component):
     launch, invalidate, window_request: Out(1), pulses. program, entry: Out(32), limit: Out(64).
     window_space: Out(Space), window_index: Out(28), window_tile: In(tile), window_busy: In(1).
     counter: Out(4), counter_value: In(64). scalar: Out(6), scalar_value: In(32), scalar_write: Out(scalar_result).
-    busy: In(1), cycles: In(64), fault: In(fault_record()): from the core.
+    core_busy: In(1), cycles: In(64), fault: In(fault_record()): from the core. busy: Out(1), it is busy, or a launch waits for the window.
   """
 
   def __init__(self, config: Config):
@@ -73,24 +73,29 @@ class CsrBlock(wiring.Component):
       "port": In(csr_port()), "launch": Out(1), "invalidate": Out(1), "program": Out(32), "entry": Out(32), "limit": Out(64),
       "window_request": Out(1), "window_space": Out(Space), "window_index": Out(28), "window_tile": In(tile_bits(config)),
       "window_busy": In(1), "counter": Out((len(COUNTERS) - 1).bit_length()), "counter_value": In(64), "scalar": Out(6),
-      "scalar_value": In(32), "scalar_write": Out(scalar_result()), "busy": In(1), "cycles": In(64), "fault": In(fault_record())})
+      "scalar_value": In(32), "scalar_write": Out(scalar_result()), "core_busy": In(1), "busy": Out(1),
+      "cycles": In(64), "fault": In(fault_record())})
 
   def elaborate(self, platform) -> Module:
     m = Module()
     address, wdata = self.port.address, self.port.wdata
     word = Signal(30)
     write = Signal()
-    m.d.comb += [word.eq(address[2:]), write.eq(self.port.write & ~self.busy)]
+    waiting = Signal()  # a launch, until the window has fetched
+    m.d.comb += [self.busy.eq(self.core_busy | waiting), word.eq(address[2:]), write.eq(self.port.write & ~self.busy)]
 
     def at(register: Csr) -> int:
       return register >> 2
 
+    go = Signal()
+    m.d.sync += waiting.eq(go & self.window_busy)
     counter_words = 2 * len(COUNTERS)
     in_counters = (word >= at(Csr.COUNTER)) & (word < at(Csr.COUNTER) + counter_words)
     in_scalars = (word >= at(Csr.SREG)) & (word < at(Csr.SREG) + Config.SREGS)
     in_window = (word >= at(Csr.WINDOW_DATA)) & (word < at(Csr.WINDOW_DATA) + self.config.width)
     m.d.comb += [
-      self.launch.eq(write & (word == at(Csr.GO)) & ~self.window_busy), self.invalidate.eq(write & (word == at(Csr.INVALIDATE))),
+      go.eq((write & (word == at(Csr.GO))) | waiting), self.launch.eq(go & ~self.window_busy),
+      self.invalidate.eq(write & (word == at(Csr.INVALIDATE))),
       self.window_request.eq(write & (word == at(Csr.WINDOW)) & ~self.window_busy),
       self.window_index.eq(wdata), self.window_space.eq(wdata[28:]),
       self.counter.eq(word[1:] - (at(Csr.COUNTER) >> 1)), self.scalar.eq(word - at(Csr.SREG)),

@@ -21,7 +21,7 @@ class PsumBank(wiring.Component):
   A bucket that is cleared is only marked so, which makes clearing all of them as cheap as one: it reads as zero until written.
 
   Reads are combinational and see the writes of earlier cycles. Two writes of one bucket in one cycle do not happen: the issue
-  stage lets nothing push into a bucket whose result is outstanding. Buckets start at zero and survive resets.
+  stage lets nothing push into a bucket whose result is outstanding. A reset clears all buckets.
 
   Parameters: config, for the shape of a tile.
 
@@ -41,7 +41,7 @@ class PsumBank(wiring.Component):
   def elaborate(self, platform: object) -> Module:
     m = Module()
     m.submodules.buckets = memory = Memory(shape=tile_bits(self.config), depth=self.config.PSUMS, init=[])
-    live = Signal(self.config.PSUMS, reset_less=True)
+    live = Signal(self.config.PSUMS)
     written = [Mux(write.valid, 1 << write.bucket, 0) for write in (self.array, self.push)]
     with m.If(self.array.valid | self.push.valid | self.clear.any()):
       m.d.sync += live.eq((live | written[0] | written[1]) & ~self.clear)

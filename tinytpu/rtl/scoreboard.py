@@ -24,7 +24,7 @@ class Scoreboard(wiring.Component):
 
   `stall` tells of the decoded group in this cycle; `issue` marks that it issues. What is set at the end of cycle t is
   seen by the group in t + 1; a release in cycle t + L - 1 frees the register for t + L. A program ends when all is
-  quiet, so nothing is left over for the next one.
+  quiet; the next one begins when all is at rest, too, so nothing is left over for it.
 
   Args:
     config: for the latencies.
@@ -34,13 +34,14 @@ class Scoreboard(wiring.Component):
     group: In(group()); issue: In(1).
     vector_release<i>, scalar_release<i>: In(release()).
     stall: Out(1), conditions 1 to 4 of docs/timing.md, except for memories. quiet: Out(1), no result outstanding.
+    rest: Out(1), no unit is occupied and no write port reserved; results for s0, which are never outstanding, are through.
   """
 
   def __init__(self, config: Config, vector_releases: int, scalar_releases: int):
     self.config = config
     self.counts = {"v": vector_releases, "s": scalar_releases}
     names = [f"vector_release{i}" for i in range(vector_releases)] + [f"scalar_release{i}" for i in range(scalar_releases)]
-    super().__init__({"group": In(group()), "issue": In(1), "stall": Out(1), "quiet": Out(1)}
+    super().__init__({"group": In(group()), "issue": In(1), "stall": Out(1), "quiet": Out(1), "rest": Out(1)}
                      | {name: In(release()) for name in names})
 
   def elaborate(self, platform) -> Module:
@@ -67,8 +68,9 @@ class Scoreboard(wiring.Component):
       m.d.sync += busy[file].eq(keep if file == "v" else Cat(Const(0), keep[1:Config.SREGS]))  # nothing waits for s0
 
     buckets = self._buckets(m, ops["X"], waits)
-    self._ports(m, ops, waits)
-    m.d.comb += [self.stall.eq(Cat(waits).any()), self.quiet.eq(~(busy["v"].any() | busy["s"].any() | Cat(buckets).any()))]
+    occupied = self._ports(m, ops, waits)
+    m.d.comb += [self.stall.eq(Cat(waits).any()), self.quiet.eq(~(busy["v"].any() | busy["s"].any() | Cat(buckets).any())),
+                 self.rest.eq(~Cat(occupied).any())]
     return m
 
   @staticmethod
@@ -97,9 +99,10 @@ class Scoreboard(wiring.Component):
         m.d.sync += count.eq(count - 1)
     return left
 
-  def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> None:
+  def _ports(self, m: Module, ops: dict[str, wiring.PureInterface], waits: list[Value]) -> list[Signal]:
     """Write ports shared by several latencies (bit k: a result falls due in k cycles), and units that take an operation only every
-    so many cycles."""
+    so many cycles. Returns what is zero when all of them are free."""
+    occupied: list[Signal] = []
     for slot, classes in timing.PORTS.items():
       op, control = ops[slot], data.View(CONTROL, ops[slot].control)
       cycles = {c: timing.latency(self.config, c) for c in classes}
@@ -108,6 +111,7 @@ class Scoreboard(wiring.Component):
       waits += [op.valid & wait for wait in taken]
       new = _or([Mux(control[f"is_{c}"], 1 << (latency - 1), 0) for c, latency in cycles.items()])
       m.d.sync += due.eq(due[1:] | Mux(self.issue & op.valid, new, 0))
+      occupied.append(due)
 
     for unit, kinds in timing.UNITS.items():
       intervals = {c: timing.interval(self.config, c) for c in kinds}
@@ -122,6 +126,8 @@ class Scoreboard(wiring.Component):
         m.d.sync += left.eq(_or([Mux(control[f"is_{c}"], n - 1, 0) for c, n in intervals.items()]))
       with m.Elif(left != 0):
         m.d.sync += left.eq(left - 1)
+      occupied.append(left)
+    return occupied
 
 
 def _or(values: list[Value]) -> Value:
