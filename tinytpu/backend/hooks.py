@@ -24,7 +24,7 @@ from .decomp.corrections import CORRECTIONS, move_gate
 from .lower.rules import SUPPORTED_OPS
 from .opt import beam
 from .opt.heuristic import optimize
-from .uops import REDUCTION, Across, combine
+from .uops import REDUCTION, Across, combine, marked
 
 _ours: ContextVar[bool] = ContextVar("kernel of ours", default=False)
 """Whether the kernel that is being rewritten is for one of our renderers. Patterns, unlike functions, are not told."""
@@ -124,23 +124,22 @@ def _looped(ctx: codegen.ReduceContext, r: UOp) -> UOp:
   done = _to_accumulator(ctx, r)
   if not _ours.get():
     return done
-  buffer, end = done.src
+  end = done.src[1]
   store = end.src[0]
-  assert store.op is Ops.STORE and store.src[1].op is r.arg[0], "tinygrad reduces otherwise than expected"
-  if r.arg[0] is Ops.MAX:
-    store = store.replace(src=(store.src[0], store.src[1].rtag(REDUCTION)))
-  done = done.replace(src=(buffer, end.replace(src=(store, *end.src[1:]))))
-  ended = {x for x in r.src[0].toposort() if x.op is Ops.RANGE and x not in r.src[0].ranges}
-  outer = next(u for u in done.toposort() if u.op is Ops.AFTER and u.src[0] is buffer)
-  assert all(x.op is Ops.RANGE for x in outer.src[1:]), "tinygrad reduces otherwise than expected"
-  still = tuple(x for x in outer.src[1:] if x not in ended)
-  return done if still == outer.src[1:] else done.substitute({outer: outer.replace(src=(buffer, *still)) if still else buffer})
+  start = store.src[0].src[1].src[0]  # what the initial value is stored to: the accumulator, after the loops around
+  assert store.op is Ops.STORE and store.src[1].op is r.arg[0] and done.src[0] in (start, *start.src), "tinygrad reduces otherwise"
+  step = store.src[1].rtag(REDUCTION) if marked(r.arg[0], r.dtype) else store.src[1]
+  done = done.replace(src=(done.src[0], end.replace(src=(store.replace(src=(store.src[0], step)), *end.src[1:]))))
+  still = tuple(x for x in start.src[1:] if x.op is not Ops.RANGE or x in r.src[0].ranges)
+  if start.op is not Ops.AFTER or still == start.src[1:]:
+    return done
+  return done.substitute({start: start.replace(src=(start.src[0], *still)) if still else start.src[0]})
 
 
 def _side_by_side(r: UOp) -> UOp:
   """A reduction of elements that are all there at once."""
   done = _expand(r)
-  if r.arg[0] is not Ops.MAX or not _ours.get():
+  if not (marked(r.arg[0], r.dtype) and _ours.get()):
     return done
   terms = []
   for _ in range(math.prod(r.src[0].max_shape[:r.arg[1]]) - 1):

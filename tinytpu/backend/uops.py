@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tinygrad.dtype import DType
+from tinygrad.dtype import DType, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 from .types import TYPES, rounding
@@ -25,12 +25,17 @@ def integer(u: UOp) -> int | None:
 
 
 REDUCTION = "reduction"
-"""Tag of a MAX that is a step of a reduction."""
+"""Tag of a MAX of floats that is a step of a reduction."""
+
+
+def marked(op: Ops, dtype: DType) -> bool:
+  """Whether steps of a reduction are other operations than they would be elsewhere."""
+  return op is Ops.MAX and dtype in dtypes.floats
 
 
 def combine(op: Ops, a: UOp, b: UOp) -> UOp:
   """A step of a reduction. tinygrad's MAX is a < b ? b : a, which passes over a NaN in `b`; the largest of several is NaN if one is."""
-  return a.alu(op, b).rtag(REDUCTION) if op is Ops.MAX else a.alu(op, b)
+  return a.alu(op, b).rtag(REDUCTION) if marked(op, a.dtype) else a.alu(op, b)
 
 
 class Across(NamedTuple):

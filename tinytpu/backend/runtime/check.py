@@ -29,6 +29,11 @@ def of_launch(program: Program, spans: Sequence[Span], direct: bool, values: Map
   """
   hbm: list[Range] = []
   vmem: list[Range] = [(0, max(own, program.vmem_bytes), Mode.BOTH)]
+  told = {b.number for b in program.bufs}
+  for a in program.args:
+    if a.kind is ArgKind.BUF and a.value not in told:  # a text that says nothing of its buffers
+      span = spans[int(a.value)]
+      hbm.append((span.address, span.address + span.size, Mode.BOTH))
   for b in program.bufs:
     span = spans[b.number]
     end = span.address + b.bytes
