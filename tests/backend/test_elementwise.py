@@ -60,6 +60,15 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40
                     0.1, 16777217], np.float32)
 
 
+@pytest.mark.parametrize("dtype, by", [(np.int8, 255), (np.int8, 200), (np.int16, 2**16 - 3), (np.int32, 2**32 - 7), (np.int64, 2**63 + 5)])
+def test_truncating_division_by_what_wraps(dtype, by):
+  """A divisor beyond its dtype stands for what it wraps to."""
+  a = np.array([0, 1, 5, 6, 100, 127, -1, -5, -127], dtype)
+  d = np.array(by, np.uint64).astype(dtype)
+  want = np.trunc(a.astype(np.float64) / d.astype(np.float64)).astype(dtype)
+  np.testing.assert_array_equal(Tensor(a).realize().div(by, rounding_mode="trunc").numpy(), want)
+
+
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "lt", "eq", "ne"])
 def test_float_specials(name):
   a, b = (x.ravel().copy() for x in np.meshgrid(SPECIAL, SPECIAL))

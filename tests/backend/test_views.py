@@ -191,6 +191,15 @@ def test_padding_after_a_conversion(dtype, value):
   np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.uint32])
+@pytest.mark.parametrize("value", [-1, -128, 300])
+def test_padding_with_what_wraps(dtype, value):
+  """A number beyond its dtype stands for what it wraps to, also where floats are loaded that could hold it."""
+  a = (np.arange(23) % 5).astype(np.float32)
+  got = Tensor(a).realize().cast(Tensor(np.zeros(1, dtype)).dtype).pad(((2, 3),), value=value).numpy()
+  np.testing.assert_array_equal(got, np.pad(a.astype(dtype), (2, 3), constant_values=np.array(value).astype(dtype)))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.float16, np.bool_])
 @pytest.mark.parametrize("n", [37, 221])
 def test_choices_between_converted_and_computed(dtype, n):

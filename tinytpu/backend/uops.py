@@ -14,9 +14,16 @@ from .types import TYPES, rounding
 
 
 def constant(u: UOp) -> int | float | None:
-  """The number that a UOp stands for, if it is a constant, perhaps under a cast."""
+  """The number that a UOp stands for, if it is a constant, perhaps under a cast. tinygrad leaves integers as they were written, though
+  they are beyond their dtype (-1 of a uint8): they stand for what they wrap to."""
   v = u.src[0] if u.op is Ops.CAST else u
-  return v.val if v.op is Ops.CONST and isinstance(v.val, (int, float)) else None
+  if v.op is not Ops.CONST or not isinstance(v.val, (int, float)):
+    return None
+  n = v.val
+  for dtype in (v.dtype, u.dtype):
+    if isinstance(n, int) and dtype in dtypes.ints:
+      n = (n - dtype.min) % (1 << dtype.bitsize) + dtype.min
+  return n
 
 
 def integer(u: UOp) -> int | None:

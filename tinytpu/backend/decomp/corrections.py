@@ -15,6 +15,7 @@ from tinygrad.codegen.late import gater
 from tinygrad.dtype import DType, dtypes, truncate
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
+from ..uops import constant
 from .long_division import divide
 
 LONG = (dtypes.int64, dtypes.uint64)
@@ -49,7 +50,9 @@ CORRECTIONS = PatternMatcher([
 def move_gate(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
   """A load with the value `a` for where its gate is closed, in place of a choice between `a` and the load, cast to `w`'s dtype."""
   same = l.dtype == w.dtype or a.is_invalid or a.op is Ops.CAST and a.src[0].dtype == l.dtype
-  return gater.move_where_load(gate, l, a, w) if same or a.op is Ops.CONST and _holds(l.dtype, a.val) else None
+  if not same and a.op is Ops.CONST and (value := constant(a)) is not None:
+    a, same = a.const_like(value), _holds(l.dtype, value)
+  return gater.move_where_load(gate, l, a, w) if same else None
 
 
 def _holds(dtype: DType, value: float | bool) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, UOp
 
+from ..uops import constant
+
 HALF, WORD = 1 << 16, 1 << 32
 
 
@@ -97,6 +99,7 @@ def divide(d: UOp, x: UOp, y: UOp) -> UOp:
     if v.dtype == dtypes.uint64 or v.vmin >= 0:
       return None, v.cast(dtypes.uint64)
     return v < 0, (v < 0).where(-v, v).cast(dtypes.uint64)
+  x, y = (v if (n := constant(v)) is None else v.const_like(n) for v in (x, y))  # so that their ranges are what they stand for
   (x_sign, x_size), (y_sign, y_size) = size(x), size(y)
   q, r = _unsigned(x_size, y_size)
   if d.op is Ops.CDIV:

@@ -104,10 +104,10 @@ class Values:
       if dtype == dtypes.bfloat16 and not math.isinf(x):
         word = (word + 0x7FFF + (word >> 16 & 1)) & 0xFFFF0000
       return word
+    if dtype == dtypes.bool:
+      return int(bool(value))
     n = int(value)  # type: ignore[call-overload]
     size = 8 * dtype.itemsize
-    if dtype == dtypes.bool:
-      return int(bool(n))
     n &= (1 << size) - 1
     if dtype not in dtypes.uints and n >> size - 1:
       n -= 1 << size

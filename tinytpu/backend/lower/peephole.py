@@ -7,6 +7,7 @@ Only where the vector unit computes: a value that is the same in all lanes stays
 """
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from tinygrad.dtype import dtypes
@@ -76,7 +77,9 @@ def magnitude(u: UOp, x: UOp, zero: UOp, less: UOp, minus: UOp, plus: UOp, none:
 
 
 def _of_sign(u: UOp, x: UOp, zero: UOp, less: UOp, minus: UOp, plus: UOp, none: UOp) -> bool:
-  return x.dtype == u.dtype and constant(minus) == -1 and constant(plus) == 1 and all(constant(c) == 0 for c in (zero, less, none))
+  rest = constant(none)
+  return (x.dtype == u.dtype and constant(minus) == -1 and constant(plus) == 1 and constant(zero) == constant(less) == rest == 0
+          and math.copysign(1, rest) > 0)
 
 
 _x, _y, _a, _b = (UPat.var(name) for name in "xyab")

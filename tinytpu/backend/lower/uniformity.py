@@ -59,8 +59,8 @@ class Lanes:
     return self._fixed[u]
 
   def _fold(self, u: UOp) -> np.ndarray | None:
-    if u.op is Ops.CONST and isinstance(u.val, (int, bool)):
-      return np.full(self.ids.shape, int(u.val), np.int64)
+    if u.op is Ops.CONST and (n := integer(u)) is not None:
+      return np.full(self.ids.shape, n, np.int64)
     if u.op is Ops.SPECIAL and u.arg[0] == "l":
       return self.local(int(u.arg[-1]))
     if u.op is Ops.CAST and (u.dtype in dtypes.ints or u.dtype in (dtypes.weakint, dtypes.bool)):
