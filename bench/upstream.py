@@ -59,7 +59,13 @@ SUITES = (
   Suite("test/backend/test_symbolic_ops.py", 35), Suite("test/backend/test_symbolic_jit.py", 21),
   Suite("test/backend/test_linearizer.py", 16), Suite("test/backend/test_arange.py", 18),
   Suite("test/backend/test_optim.py", 38, {"RUN_SLOW": "1"}),
-  Suite("test/external/external_test_onnx_backend.py", 1352))
+  Suite("test/external/external_test_onnx_backend.py", 1352),
+  Suite("test/backend/test_setitem.py", 0), Suite("test/backend/test_custom_kernel.py", 0), Suite("test/backend/test_rangeify.py", 0),
+  Suite("test/backend/test_edgecases.py", 0), Suite("test/backend/test_multitensor.py", 0), Suite("test/backend/test_nn.py", 0),
+  Suite("test/backend/test_tensor_variable.py", 0), Suite("test/backend/test_softmax_fusion.py", 0),
+  Suite("test/backend/test_llama_kernels.py", 0),
+  Suite("test/unit/test_assign.py", 0), Suite("test/unit/test_getitem_ops.py", 0), Suite("test/unit/test_linalg.py", 0),
+  Suite("test/unit/test_gradient.py", 0), Suite("test/unit/test_indexing.py", 0), Suite("test/unit/test_conv.py", 0))
 
 
 @dataclass
@@ -101,6 +107,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
     env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums),
+           "TINYTPU_CHECK": "1",  # every access must lie within a buffer that its kernel was given
            "PARALLEL": "0", "CACHELEVEL": "0",  # kernels are compiled in the processes that are watched, every one of them
            "PYTHONPATH": os.pathsep.join((folder, str(Path(__file__).parents[1]))), **suite.env}
     start = time.perf_counter()
