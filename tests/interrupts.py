@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from linecache import getline
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,8 +19,8 @@ class Lines:
   def trace(self, frame: FrameType, event: str, argument: object) -> Any:
     if event == "call":
       return self.trace if frame.f_code.co_filename in self.files else None
-    if event == "line":
-      self.count += 1
+    if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with "):
+      self.count += 1  # a signal is not dealt with between leaving a block and what its `with` does then
       if self.count == self.at:
         self.raised = True
         raise KeyboardInterrupt

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -33,7 +35,8 @@ class Guarded:
 
   def __init__(self) -> None:
     self._lock = threading.RLock()
-    self._using = self._closed = False
+    self._closed = False
+    self._user: FrameType | None = None
     self._lost = ""
     _engines.add(self)
 
@@ -51,7 +54,7 @@ class Guarded:
     if self._lost or self._closed:
       return
     with self._lock:
-      if self._using:
+      if _running(self._user):
         raise EngineError("the engine is in the middle of a launch, and cannot be closed from within")
       if not self._closed:
         self._closed = True
@@ -77,6 +80,14 @@ class Guarded:
       self._lost = f"process {os.getpid()} was forked while another thread used the engine: open another one here"
 
 
+def _running(user: FrameType | None) -> bool:
+  """Whether a call is under way in this thread. A flag would stay set if an interrupt came just before it is cleared."""
+  frame = sys._getframe() if user is not None else None
+  while frame is not None and frame is not user:
+    frame = frame.f_back
+  return frame is not None
+
+
 Self = TypeVar("Self", bound=Guarded)
 
 
@@ -91,17 +102,17 @@ def exclusive(method: Callable[Concatenate[Self, P], R]) -> Callable[Concatenate
     self._check()
     with self._lock:
       self._check()  # another thread may have closed it
-      if self._using:
+      if _running(self._user):
         raise EngineError(f"{method.__name__} in the middle of another use of the engine: a signal handler must not use it")
       try:
-        self._using = True
+        self._user = sys._getframe()
         self._rest()  # an interrupt may have come while the one before was dealt with
         return method(self, *args, **kwargs)
       except BaseException:
         self._rest()
         raise
       finally:
-        self._using = False
+        self._user = None
   return call
 
 
