@@ -7,6 +7,7 @@ import math
 from tinygrad.codegen.opt import search
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.device import Buffer
+from tinygrad.engine import realize
 from tinygrad.uop.ops import Ops
 
 from ...config import Config
@@ -22,8 +23,14 @@ def faster(s: Scheduler, config: Config, found: Scheduler, rawbufs: list[Buffer]
 
 
 def _seconds(k: Scheduler, rawbufs: list[Buffer], var_vals: dict[str, int]) -> float:
-  """Simulated seconds of a kernel with all of its groups, once its buffers are where it leaves them; infinite if it does not compile."""
+  """Simulated seconds of a kernel with all of its groups, once its buffers are where it leaves them and its code has been fetched; infinite
+  if it does not compile."""
   _, compiled = search._try_compile((0, k))
   if compiled is None:
     return math.inf
-  return min(search._time_program(compiled[0], var_vals, rawbufs, allow_test_size=False, clear_l2=True, cnt=2))
+  device, program = rawbufs[0].device, compiled[0]
+  realize.get_runtime(device, program)  # one for all runs: else each would bring its code anew
+  try:
+    return min(search._time_program(program, var_vals, rawbufs, allow_test_size=False, cnt=3))
+  finally:
+    realize.runtime_cache.pop((program.key, device), None)
