@@ -43,7 +43,8 @@ def run(first: int, n: int = CHUNK) -> list[Result]:
   for seed in range(first, first + n):
     graph = draw(seed)
     verdict = judge(graph)
-    drawn = Counter(step.op for step in graph.steps) + Counter(f"dtype {step.dtype}" for step in graph.steps) + Counter(TinyJit=bool(graph.calls))
+    drawn = Counter(step.op for step in graph.steps) + Counter(f"dtype {step.dtype}" for step in graph.steps)
+    drawn["TinyJit"] += bool(graph.calls)
     text = ""
     if verdict.kind == "wrong":
       text = script(smallest(graph, lambda g: judge(g).kind == "wrong"))
@@ -83,7 +84,7 @@ def main(arguments: argparse.Namespace) -> int:
     for r in whys.get(kind, []):
       console.print(f"{text}: seed {r.seed}: {escape(r.why)}", soft_wrap=True)
   console.print(f"{n} graphs, seeds from {arguments.first} on, {seconds} s: {dict(kinds)}")
-  append("random_graphs", {"n": n, "first": arguments.first, "wrong": kinds["wrong"], "refused": kinds["refused"], "tinygrad": kinds["tinygrad"],
+  append("random_graphs", {"n": n, "first": arguments.first, **{kind: kinds[kind] for kind in ("wrong", "refused", "tinygrad")},
                            "seconds": seconds, "jobs": arguments.jobs})
   return kinds["wrong"]
 

@@ -85,7 +85,7 @@ def quotient_of_equals(d: Draw) -> Step:
 
   def mirror(x: Value) -> Value:
     need(np.isfinite(x.data).all() and (x.data != 0).all())
-    return x.having(np.ones_like(x.data))
+    return Value(np.ones_like(x.data), x.dtype, True)
   return Step("quotient_of_equals", f"{twice}{{out}} = ({{out}}[0] / {{out}}[1]){end}", (a,), mirror)
 
 
@@ -111,10 +111,12 @@ def constant(d: Draw) -> Step:
 def divide_integers(d: Draw) -> Step:
   a = d.pick(is_int)
   dtype = d.values[a].dtype
-  name, text = d.choose([("floor", "{0} // {1}"), ("mod", "{0} % {1}"), ("trunc", "{0}.div({1}, rounding_mode='trunc')"), ("fmod", "{0}.fmod({1})")])
+  name, text = d.choose([("floor", "{0} // {1}"), ("mod", "{0} % {1}"),
+                         ("trunc", "{0}.div({1}, rounding_mode='trunc')"), ("fmod", "{0}.fmod({1})")])
   c = 0
   if d.chance(0.6):
-    c = int(d.choose([3, 5, 7, 10, 16, 100, 127] + ([-3, -7, -8] if dtype[0] == "i" else []) + ([1000, 4096, 641] if dtype[-2:] != "t8" else [])))
+    negative, large = dtype[0] == "i", dtype not in ("int8", "uint8")
+    c = int(d.choose([3, 5, 7, 10, 16, 100, 127] + [-3, -7, -8] * negative + [1000, 4096, 641] * large))
     text = text.replace("{1}", f"({c})")
   other = () if c else (d.mate(a, "nonzero"),)
 
@@ -173,11 +175,13 @@ def choose(d: Draw) -> Step:
   a = d.pick(is_float)
   c = float(d.choose([0.0, 0.5, -2.0]))
   if d.chance(0.5):
-    text, f = d.choose([("({0} > C).where({0}, C)", lambda x: np.where(x > c, x, c)), ("({0} < C).where({0}, C)", lambda x: np.where(x < c, x, c)),
-                        ("({0} < C).where(C, {0})", lambda x: np.where(x < c, c, x)), ("({0} >= C).where({0}, C)", lambda x: np.where(x < c, c, x)),
-                        ("{0}.relu()", lambda x: np.where(x > 0, x, 0))])
+    text, f = d.choose([
+      ("({0} > C).where({0}, C)", lambda x: np.where(x > c, x, c)), ("({0} < C).where({0}, C)", lambda x: np.where(x < c, x, c)),
+      ("({0} < C).where(C, {0})", lambda x: np.where(x < c, c, x)), ("({0} >= C).where({0}, C)", lambda x: np.where(x < c, c, x)),
+      ("{0}.relu()", lambda x: np.where(x > 0, x, 0))])
     return Step("choose", text.replace("C", str(c)), (a,), lambda x: x.having(f(x.data).astype(x.data.dtype)))
-  text, f = d.choose([("({0} > {1}).where({0}, {1})", lambda x, y: np.where(x > y, x, y)), ("({0} < {1}).where({0}, {1})", lambda x, y: np.where(x < y, x, y)),
+  text, f = d.choose([("({0} > {1}).where({0}, {1})", lambda x, y: np.where(x > y, x, y)),
+                      ("({0} < {1}).where({0}, {1})", lambda x, y: np.where(x < y, x, y)),
                       ("({1} < {0}).where({1}, {0})", lambda x, y: np.where(y < x, y, x))])
   return Step("choose", text, (a, d.mate(a)), lambda x, y: Value(f(x.data, y.data), x.dtype, loose(x, y)))
 
@@ -194,13 +198,17 @@ def where(d: Draw) -> Step:
   a = d.pick()
   v = d.values[a]
   c = d.new("bool", v.shape, "any") if d.chance(0.5) else d.pick(lambda w: w.dtype == "bool" and w.shape == v.shape)
-  return Step("where", "{0}.where({1}, {2})", (c, a, d.mate(a)), lambda c, x, y: Value(np.where(c.data, x.data, y.data), x.dtype, loose(x, y)))
+
+  def mirror(c: Value, x: Value, y: Value) -> Value:
+    return Value(np.where(c.data, x.data, y.data), x.dtype, loose(x, y))
+  return Step("where", "{0}.where({1}, {2})", (c, a, d.mate(a)), mirror)
 
 
 @op(1)
 def masked_fill(d: Draw) -> Step:
   a = d.pick(is_float)
-  text, test = d.choose([("{0} != {0}", lambda x: x != x), ("{0} > 1", lambda x: x > 1), ("{0} == 0", lambda x: x == 0), ("{0}.isinf()", np.isinf)])
+  text, test = d.choose([("{0} != {0}", lambda x: x != x), ("{0} > 1", lambda x: x > 1), ("{0} == 0", lambda x: x == 0),
+                         ("{0}.isinf()", np.isinf)])
   fill = d.choose([0.0, 1.5, float("-inf")])
   return Step("masked_fill", f"{{0}}.masked_fill({text}, {fill!r})".replace("-inf", "-float('inf')"), (a,),
               lambda x: x.having(np.where(test(x.data), x.data.dtype.type(fill), x.data)))
@@ -209,7 +217,8 @@ def masked_fill(d: Draw) -> Step:
 @op(2)
 def compare(d: Draw) -> Step:
   a = d.pick()
-  sign, f = d.choose([("<", np.less), (">", np.greater), ("<=", lambda x, y: ~(y < x)), (">=", lambda x, y: ~(x < y)), ("==", np.equal), ("!=", np.not_equal)])
+  sign, f = d.choose([("<", np.less), (">", np.greater), ("<=", lambda x, y: ~(y < x)), (">=", lambda x, y: ~(x < y)),
+                      ("==", np.equal), ("!=", np.not_equal)])
   return Step("compare", f"{{0}} {sign} {{1}}", (a, d.mate(a)), lambda x, y: Value(f(x.data, y.data), "bool"))
 
 
@@ -217,7 +226,7 @@ def compare(d: Draw) -> Step:
 @op(1.5)
 def unary(d: Draw) -> Step:
   a = d.pick(lambda v: v.is_float or v.dtype in ("int8", "int16", "int32", "int64"))
-  names = {"neg": np.negative, "abs": lambda x: np.where(x < 0, -x, x), "sign": lambda x: np.where(x == 0, 0, np.where(x < 0, -1, 1)).astype(x.dtype)}
+  names = {"neg": np.negative, "abs": lambda x: np.where(x < 0, -x, x), "sign": lambda x: np.where(x == 0, 0, np.where(x < 0, -1, 1))}
   if d.values[a].is_float:
     names |= {"floor": lambda x: np.where(np.isinf(x), x, np.floor(x)), "ceil": np.ceil, "trunc": np.trunc}
   name = d.choose([*names])
@@ -265,8 +274,9 @@ def same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
   return bool(np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True))
 
 
-WORDS = {"float32": ("int32", "uint32"), "int32": ("float32", "uint32"), "uint32": ("float32", "int32"), "float16": ("int16", "uint16"),
-         "int16": ("float16", "uint16"), "uint16": ("int16", "float16"), "int8": ("uint8",), "uint8": ("int8",), "int64": ("uint64",), "uint64": ("int64",)}
+WORDS = {"float32": ("int32", "uint32"), "int32": ("float32", "uint32"), "uint32": ("float32", "int32"),
+         "float16": ("int16", "uint16"), "int16": ("float16", "uint16"), "uint16": ("int16", "float16"),
+         "int8": ("uint8",), "uint8": ("int8",), "int64": ("uint64",), "uint64": ("int64",)}
 
 
 @op(0.8)

@@ -1,8 +1,8 @@
 """What needs the device to tell what is right, what ends kernels, and what writes in place.
 
 Normalisations and transcendental functions have no reference to the bit. But all that is decided by them has: a softmax has its largest
-where its input has, if the input is apart by a wide margin, and what is computed with a function's values is exact, given these values as the
-device itself returns them from a kernel of their own (which are compared with float64 within a tolerance).
+where its input has, if the input is apart by a wide margin, and what is computed with a function's values is exact, given these values as
+the device itself returns them from a kernel of their own (which are compared with float64 within a tolerance).
 """
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NORMS = {  # each is increasing along the row, for any finite row that is not al
   "{0}.softmax({axis})": 1e-2, "{0}.layernorm({axis})": 1e-3, "({0} / {0}.abs().sum({axis}, keepdim=True))": 1e-3,
   "(({0} - {0}.mean({axis}, keepdim=True)) / ({0}.std({axis}, keepdim=True) + 1e-5))": 1e-3,
   "({0} / {0}.square().sum({axis}, keepdim=True).sqrt())": 1e-3, "({0} / {0}.abs().max({axis}, keepdim=True))": 1e-3,
-  "{0}.log_softmax({axis})": 1e-2, "(({0} - {0}.min({axis}, keepdim=True)) / ({0}.max({axis}, keepdim=True) - {0}.min({axis}, keepdim=True)))": 1e-3}
+  "{0}.log_softmax({axis})": 1e-2,
+  "(({0} - {0}.min({axis}, keepdim=True)) / ({0}.max({axis}, keepdim=True) - {0}.min({axis}, keepdim=True)))": 1e-3}
 
 
 def apart(x: np.ndarray, axis: int, margin: float) -> None:
@@ -49,7 +50,8 @@ def decided_by_norm(d: Draw) -> Step:
     return Step(f"{step.op}_of_norm", step.text, (a,), lambda x: checked(lambda _: step.mirror(x))(x))
   name = d.choose(["argmax", "argmin", "top", "bottom", "rank", "gathered", "ratio"])
   texts = {"argmax": f"{p}.argmax({axis})", "argmin": f"{p}.argmin({axis})", "top": f"({p} == {p}.max({axis}, keepdim=True))",
-           "bottom": f"({p} <= {p}.min({axis}, keepdim=True))", "rank": f"({p}.unsqueeze({axis}) < {p}.unsqueeze({axis + 1})).sum({axis + 1})",
+           "bottom": f"({p} <= {p}.min({axis}, keepdim=True))",
+           "rank": f"({p}.unsqueeze({axis}) < {p}.unsqueeze({axis + 1})).sum({axis + 1})",
            "gathered": f"({p}.gather({axis}, {p}.argmax({axis}, keepdim=True)) == {p}.max({axis}, keepdim=True))",
            "ratio": f"({p} / {p}.max({axis}, keepdim=True)).floor().max({axis})"}
   if name == "rank":
@@ -57,8 +59,10 @@ def decided_by_norm(d: Draw) -> Step:
   if name == "ratio":  # where the largest is above 0
     need("softmax" in norm and "log" not in norm)
   answers: dict[str, Callable[[np.ndarray], Value]] = {
-    "argmax": lambda x: Value(x.argmax(axis).astype(np.int32), "int32"), "argmin": lambda x: Value(x.argmin(axis).astype(np.int32), "int32"),
-    "top": lambda x: Value(x == x.max(axis, keepdims=True), "bool"), "bottom": lambda x: Value(x == x.min(axis, keepdims=True), "bool"),
+    "argmax": lambda x: Value(x.argmax(axis).astype(np.int32), "int32"),
+    "argmin": lambda x: Value(x.argmin(axis).astype(np.int32), "int32"),
+    "top": lambda x: Value(x == x.max(axis, keepdims=True), "bool"),
+    "bottom": lambda x: Value(x == x.min(axis, keepdims=True), "bool"),
     # element i of the sum: how many j have p[j] < p[i] or the reverse, by the order of the two new axes
     "rank": lambda x: Value((np.expand_dims(x, axis) < np.expand_dims(x, axis + 1)).sum(axis + 1).astype(np.int32), "int32"),
     "gathered": lambda x: Value(np.ones_like(x.max(axis, keepdims=True), bool), "bool"),
@@ -116,7 +120,8 @@ def realized_function(d: Draw) -> Step:
   def mirror(x: Value) -> Value:
     need(np.isfinite(x.data).all() and np.abs(x.data).max() < 30 and np.abs(x.data).min() > 1e-3)
     return asked(x, text, WHOLE[text])._replace(loose=False)
-  return Step("realized_function", f"{{out}} = {{0}}.clone().realize(); {{out}} = {text.replace('{0}', '{out}')}.contiguous().realize()", (a,), mirror)
+  value = text.replace("{0}", "{out}")
+  return Step("realized_function", f"{{out}} = {{0}}.clone().realize(); {{out}} = {value}.contiguous().realize()", (a,), mirror)
 
 
 # -- ends of kernels ------------------------------------------------------------------------------------

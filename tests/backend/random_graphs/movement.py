@@ -127,7 +127,8 @@ def indices(d: Draw, top: int, most: int = LIMIT, shape: tuple[int, ...] = (), d
   dtype = dtype or d.choose(["int32", "int32", "int64", "uint8", "int16", "int8"])
   top = min(top, 127)
   if shape or d.chance(0.4):
-    return d.new(dtype, shape or d.choose([s for s in ((3,), (7,), (2, 3), (4, 16), (33,), (13, 3)) if math.prod(s) <= most] or [(1,)]), "index", top)
+    small = [s for s in ((3,), (7,), (2, 3), (4, 16), (33,), (13, 3)) if math.prod(s) <= most]
+    return d.new(dtype, shape or d.choose(small or [(1,)]), "index", top)
   rows, columns = d.choose([(13, 32), (17, 33), (21, 10), (5, 9), (3, 7)])
   a = d.new(dtype, (rows, columns), "index", top)
   low, n = int(d.rng.integers(columns - 2)), max(1, min(int(d.rng.integers(1, 4)), most // rows))
@@ -200,4 +201,7 @@ def gather(d: Draw) -> Step:
 @op(1)
 def one_hot(d: Draw) -> Step:
   i = indices(d, 7, 80)
-  return Step("one_hot", "{0}.one_hot(7).cast(dtypes.int32)", (i,), lambda x: Value((x.data[..., None] == np.arange(7)).astype(np.int32), "int32"))
+
+  def mirror(x: Value) -> Value:
+    return Value((x.data[..., None] == np.arange(7)).astype(np.int32), "int32")
+  return Step("one_hot", "{0}.one_hot(7).cast(dtypes.int32)", (i,), mirror)

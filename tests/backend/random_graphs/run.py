@@ -104,7 +104,7 @@ def source(graph: Graph, literal: bool) -> str:
 
 def results(graph: Graph, device: str | None = None) -> list[list[np.ndarray]]:
   """Run a graph; what tinygrad gives on a device (default: the current one)."""
-  leaves = graph.calls or ({i: step for i, step in enumerate(graph.steps)},)
+  leaves = graph.calls or (dict(enumerate(graph.steps)),)
   data = {(n, i): step.data for n, call in enumerate(leaves) for i, step in call.items() if step.data is not None}
   names = {"Tensor": tinygrad.Tensor, "TinyJit": tinygrad.TinyJit, "dtypes": tinygrad.dtypes, "data": data}
   with Context(**({"DEV": device} if device else {})):
