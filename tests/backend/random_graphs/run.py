@@ -89,12 +89,13 @@ def source(graph: Graph, literal: bool) -> str:
   outs = ", ".join(f"v{i}" for i in graph.outputs)
   lines = ["results = []"]
   if graph.calls:
-    # Each input is a buffer of its own: tinygrad takes the first calls' place in a larger one for that of the later ones. Outputs are
-    # buffers of their own too: one that is an input as it stands stays the first call's.
+    # Inputs may be views, at one place in buffers of their own: tinygrad takes the first calls' place for that of the later ones. Outputs
+    # are buffers of their own: one that is an input as it stands stays the first call's.
     names = ", ".join(f"v{i}" for i in leaves)
     lines += ["@TinyJit", f"def f({names}):", *(f"  {line}" for line in body), f"  return [t.clone().realize() for t in ({outs},)]"]
     for n, call in enumerate(graph.calls):
-      lines += [_statement(step, f"v{i}", data(n, i, step)) + f"; v{i} = v{i}.clone().realize()" for i, step in call.items()]
+      lines += [_statement(step, f"v{i}", data(n, i, step)) + f"; v{i} = v{i}.clone().realize()" * ("bitcast" in step.text)
+                for i, step in call.items()]
       lines.append(f"results.append([t.numpy() for t in f({names})])")
   else:
     lines += [_statement(step, f"v{i}", data(0, i, step)) for i, step in leaves.items()] + body
