@@ -286,7 +286,7 @@ def bitcast(d: Draw) -> Step:
 
   def mirror(x: Value) -> Value:
     need(not x.is_float or not np.isnan(x.data).any())  # which of the NaNs it is, is not promised
-    data = np.ascontiguousarray(x.data).view(numpy_dtype(target))
+    data = np.asarray(x.data, order="C").view(numpy_dtype(target))
     need(target not in FLOATS or not np.isnan(data).any())
     return Value(data, target)
   return Step("bitcast", f"{{0}}.bitcast(dtypes.{target})", (a,), mirror)

@@ -38,7 +38,7 @@ def leaf_step(value: Value, cut: tuple[tuple[int, int], ...] = (), redraw: Calla
   """A leaf, or with `cut` (low, size of each axis) a view of a larger one, whose data `value` is."""
   dtype, data = value.dtype, value.data
   # bfloat16, which numpy lacks, goes as its upper half-words.
-  raw = (data.view(np.uint32) >> np.uint32(16)).astype(np.uint16) if dtype == "bfloat16" else data
+  raw = np.asarray(data.view(np.uint32) >> np.uint32(16), np.uint16) if dtype == "bfloat16" else data
   text = "{out} = Tensor({data}).realize()" + (".bitcast(dtypes.bfloat16)" if dtype == "bfloat16" else "")
   if cut:
     text += "[" + ", ".join(f"{low}:{low + size}" for low, size in cut) + "]"
