@@ -48,6 +48,19 @@ def test_the_same_bits_as_one_by_one(floats):
   np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("kernels", range(1, 6))
+def test_a_table_that_ends_within_a_tile(kernels):
+  """The last call's words are read as a whole tile, which launches that are checked may do."""
+  @TinyJit
+  def steps(x: Tensor) -> Tensor:
+    for _ in range(kernels):
+      x = (x + 1).contiguous().realize()
+    return x[1:].contiguous().realize()
+  for call in range(4):
+    x = np.arange(5, dtype=np.float32) + call
+    assert np.array_equal(steps(Tensor(x).realize()).numpy(), x[1:] + kernels)
+
+
 def test_in_place_and_state_between_kernels():
   state = Tensor.zeros(33).contiguous().realize()
 

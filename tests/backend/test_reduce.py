@@ -20,6 +20,24 @@ def test_sum_and_max(shape, axis, floats):
   np.testing.assert_array_equal(Tensor(a).max(axis).numpy(), a.max(axis))
 
 
+@pytest.mark.parametrize("shape", [(60,), (3, 60), (2, 2, 2, 5), (4, 13), (1, 9, 9)], ids=str)
+def test_of_all_elements(shape, rng):
+  """Loops with none around them."""
+  a = rng.integers(0, 1000, shape).astype(np.int32)
+  t = Tensor(a).realize()
+  assert t.sum().item() == a.sum() and t.max().item() == a.max() and t.unsqueeze(0).expand(2, *shape).sum().item() == 2 * a.sum()
+  assert t.max(-1).max().item() == t.max(0).sum().max().item() - a.max(0).sum() + a.max()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_largest_of_64_bit_integers(dtype, rng):
+  a = rng.integers(0, 1 << 62, (4, 9)).astype(dtype) * np.array(2, dtype)
+  t = Tensor(a).realize()
+  for axis in (0, 1, None):
+    assert np.array_equal(t.max(axis).numpy(), a.max(axis)) and np.array_equal(t.min(axis).numpy(), a.min(axis))
+    assert np.array_equal(t.argmax(axis).numpy(), a.argmax(axis)) and np.array_equal(t.argmin(axis).numpy(), a.argmin(axis))
+
+
 def test_several_axes(floats):
   a = floats(3, 4, 5, 6)
   for axes in itertools.combinations(range(4), 2):
