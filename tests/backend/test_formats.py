@@ -200,3 +200,9 @@ def test_not_a_number_keeps_its_bits_where_it_is_moved(dtype, move, expected, st
   moved = move(Tensor(words).realize().bitcast(dtype).realize())
   moved = moved.contiguous().realize() if stored else moved
   assert np.array_equal(moved.bitcast(dtypes.uint16).numpy(), expected(words))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_what_an_accumulator_holds_is_no_copy(dtype, rng):
+  a = rng.integers(-8, 9, (3, 9, 14, 9)).astype(np.float32)
+  assert np.array_equal(Tensor(a).cast(dtype).realize().max(2).cast(dtypes.float32).numpy(), a.max(2))

@@ -5,7 +5,7 @@ As numbers they would become float32 on their way through a register, and every 
 from __future__ import annotations
 
 import numpy as np
-from tinygrad.dtype import DType, dtypes
+from tinygrad.dtype import AddrSpace, DType, dtypes
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from ..types import TYPES
@@ -31,7 +31,7 @@ def _moved(u: UOp) -> UOp | None:
   """A value that is only moved, as a word; None if something is computed."""
   if (c := constant(u)) is not None:
     return UOp.const(half_bits(float(c), u.dtype), dtypes.uint16)
-  if u.op is Ops.LOAD and u.src[0].op is Ops.INDEX:
+  if u.op is Ops.LOAD and u.src[0].op is Ops.INDEX and u.src[0].addrspace is not AddrSpace.REG:
     if len(u.src) == 1:
       return _as_words(u.src[0]).load()
     return None if (alternative := _moved(u.src[1])) is None else _as_words(u.src[0]).load(alternative, *u.src[2:])
@@ -44,7 +44,7 @@ def _moved(u: UOp) -> UOp | None:
 
 
 def _copy(u: UOp, index: UOp, value: UOp) -> UOp | None:
-  if value.op not in (Ops.LOAD, Ops.WHERE, Ops.BITCAST) or (word := _moved(value)) is None:
+  if index.addrspace is AddrSpace.REG or value.op not in (Ops.LOAD, Ops.WHERE, Ops.BITCAST) or (word := _moved(value)) is None:
     return None
   return u.replace(src=(_as_words(index), word, *u.src[2:]))
 
