@@ -114,7 +114,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
     records = [json.loads(p.read_text()) for p in sums.iterdir()]
-  lines = [line for line in done.stdout.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]  # tests may print after pytest's last line
+  lines = [line for line in done.stdout.splitlines() if re.search(r"\d+ \w+.* in [\d.]+s", line)]  # others may follow
   last = lines[-1] if lines else done.stdout.strip() + done.stderr.strip()
   counts = {name: int(n) for n, name in re.findall(r"(\d+) (\w+?)s?\b", last) if name in COUNTS}
   failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
