@@ -4,9 +4,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tinygrad import Tensor, dtypes
-from tinygrad.uop.ops import AxisType, Ops, UOp
+from tinygrad.uop.ops import AxisType, KernelInfo, Ops, ParamArg, UOp
 
-from tinytpu.backend.lower.bounds import within
+from tinytpu.backend.lower.bounds import Intervals, within
 from tinytpu.backend.lower.uniformity import Lanes
 from tinytpu.config import preset
 
@@ -35,6 +35,35 @@ def test_two_indices(rng, floats):
   assert np.array_equal(Tensor(source).realize()[:, Tensor(i).realize(), Tensor(j).realize()].numpy(), source[:, i, j])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("change", [lambda i: i + 10, lambda i: i * 2, lambda i: i + i], ids=["+ 10", "* 2", "doubled"])
+def test_indices_wrap_in_their_own_dtype(dtype, change):
+  """Before they are addresses. (Negative ones count from the end of an axis as long as the dtype has values.)"""
+  table, i = np.arange(1 << 16, dtype=np.int32), np.array([250, 3, 127, 200], np.int64).astype(dtype)
+  expected = table[change(i).astype(np.int64) % (1 << 16)]
+  assert np.array_equal(Tensor(table).realize()[change(Tensor(i).realize()).cast(dtypes.int32)].numpy(), expected)
+  if dtype is np.uint8:
+    short = np.arange(300, dtype=np.int32)
+    assert np.array_equal(Tensor(short).realize()[change(Tensor(i).realize())].numpy(), short[change(i)])
+
+
+def test_what_is_stored_to_wraps_too():
+  def scatter(out: UOp, at: UOp) -> UOp:
+    i = UOp.range(4, 0)
+    return out.index((at[i] + 10).cast(dtypes.weakint)).store((i + 1).cast(dtypes.int32)).end(i).sink(arg=KernelInfo(name="scatter"))
+  at = np.array([250, 1, 2, 3], np.uint8)
+  out = Tensor.zeros(300, dtype=dtypes.int32).contiguous().realize()
+  got = Tensor.custom_kernel(out, Tensor(at).realize(), fxn=scatter)[0].numpy()
+  assert np.flatnonzero(got).tolist() == [4, 11, 12, 13]
+
+
+def test_slabs_hold_what_a_converted_index_reaches():
+  rows = np.arange(400 * 256, dtype=np.int32).reshape(400, 256)
+  at = np.arange(256, dtype=np.int32)
+  column = (Tensor(at).realize() & 255).cast(dtypes.int8).cast(dtypes.int32) + 128  # 0 to 255, whatever tinygrad takes it to be
+  assert np.array_equal(Tensor(rows).realize()[:, column].numpy(), rows[:, (at & 255).astype(np.int8).astype(np.int32) + 128])
+
+
 # -- what is known of an index --------------------------------------------------------------------------
 LANES = Lanes(preset("4x4"), [16])
 
@@ -58,3 +87,40 @@ def ranged(n: int) -> UOp:
 ], ids=lambda x: x if isinstance(x, (int, bool)) else "")
 def test_within(index, gate, elements, inside):
   assert within(LANES, index(), gate and gate(), elements) == inside
+
+
+def loaded(dtype) -> UOp:
+  """A value that nothing is known of."""
+  return UOp(Ops.PARAM, dtype, (UOp.const(1, dtypes.int32),), ParamArg(0, dtype)).index(UOp.const(0, dtypes.int32)).load()
+
+
+def other_sign(a: np.ndarray) -> np.ndarray:
+  return a.astype(np.int8 if a.dtype == np.uint8 else np.uint8)
+
+
+NARROW = [
+  ("x + 10", lambda x: x + 10, lambda a: a + 10),
+  ("x - 100", lambda x: x - 100, lambda a: a - 100),
+  ("x * 3", lambda x: x * 3, lambda a: a * 3),
+  ("-x", lambda x: -x, lambda a: -a),
+  ("(x & 15) * 5", lambda x: (x & 15) * 5, lambda a: (a & 15) * 5),
+  ("x >> 3", lambda x: x.alu(Ops.SHR, x.const_like(3)), lambda a: a >> 3),
+  ("x << 3", lambda x: x.alu(Ops.SHL, x.const_like(3)), lambda a: a << 3),
+  ("x / 7", lambda x: x.alu(Ops.CDIV, x.const_like(7)), lambda a: np.trunc(a.astype(float) / 7).astype(a.dtype)),
+  ("x rem 7", lambda x: x.alu(Ops.CMOD, x.const_like(7)), lambda a: np.fmod(a, 7)),
+  ("x max 5", lambda x: x.maximum(5), lambda a: np.maximum(a, 5)),
+  ("x < 9 ? x : 9", lambda x: (x < 9).where(x, 9), lambda a: np.minimum(a, 9)),
+  ("other sign", lambda x: x.cast(dtypes.int8 if x.dtype == dtypes.uint8 else dtypes.uint8), other_sign),
+  ("wider", lambda x: x.cast(dtypes.int32) + 1000, lambda a: a.astype(np.int32) + 1000),
+  ("wider after it wraps", lambda x: (x + 10).cast(dtypes.int32) - 10, lambda a: (a + a.dtype.type(10)).astype(np.int32) - 10)]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int8, dtypes.uint8], ids=str)
+@pytest.mark.parametrize("build, mean", [(b, m) for _, b, m in NARROW], ids=[name for name, *_ in NARROW])
+def test_intervals_hold_all_8_bit_values(dtype, build, mean):
+  kind = np.int8 if dtype == dtypes.int8 else np.uint8
+  operands = np.arange(256, dtype=np.uint8).view(kind)
+  with np.errstate(over="ignore"):
+    values = mean(operands)
+  low, high = Intervals(LANES).of(build(loaded(dtype)))
+  assert low <= int(values.min()) and int(values.max()) <= high

@@ -23,6 +23,7 @@ def half_bits(value: float, dtype: DType) -> int:
   if dtype == dtypes.float16:
     with np.errstate(over="ignore"):
       return int(np.float16(value).view(np.uint16))
+  assert dtype == dtypes.bfloat16
   word = int(np.float32(value).view(np.uint32))
   return 0x7FC0 if value != value else (word + 0x7FFF + (word >> 16 & 1)) >> 16 & 0xFFFF
 

@@ -15,7 +15,7 @@ from ..mir.ir import Mem, Reach, Reg
 from ..mir.traffic import scattered, traffic
 from ..types import TYPES
 from .arithmetic import Values
-from .bounds import within
+from .bounds import Intervals, within
 from .uniformity import Index, Lanes, Pattern, pattern, split
 
 _OFF_MAX = (1 << enc.OFF.width - 1) - 1
@@ -36,6 +36,7 @@ class Memory:
   def __init__(self, values: Values, builder: Builder, lanes: Lanes):
     self.values, self.b, self.lanes = values, builder, lanes
     self.bases: dict[UOp, Val] = {}
+    self.intervals = Intervals(lanes)
 
   def _place(self, index: UOp) -> tuple[str, Reg, MemType]:
     """Memory ("h" or "v"), base register and element type of an INDEX."""
@@ -94,18 +95,20 @@ class Memory:
       a.mem.reach = reach
     return prefix, found
 
-  def _reach(self, parts: Index, size: int) -> Reach:
-    """What an index of elements of `size` bytes may reach."""
+  def _reach(self, parts: Index, size: int) -> Reach | None:
+    """What an index of elements of `size` bytes may reach; None: it may wrap."""
     low, high = parts.const + int(parts.fixed.min()), parts.const + int(parts.fixed.max())
+    first, last = low, high
     steps = []
     for coef, u in (*parts.uniform, *parts.mixed):
       v = self.values.known.get(u)
+      ends = [coef * end for end in self.intervals.of(u)]
+      first, last = first + min(ends), last + max(ends)
       if u.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(v, Val) and v.file == "s":
         steps.append((v.regs[0], coef * size, int(u.vmax)))
       else:
-        ends = coef * int(u.vmin), coef * int(u.vmax)
         low, high = low + min(ends), high + max(ends)
-    return Reach(low * size, high * size + size - 1, tuple(steps))
+    return Reach(low * size, high * size + size - 1, tuple(steps)) if -1 << 31 <= first and last < 1 << 31 else None
 
   def _gather(self, parts: Index, mixed: Val | None) -> Val:
     fixed = self._sum(parts.fixed_terms, scalar=False) if parts.fixed_terms else None

@@ -133,6 +133,8 @@ def split(lanes: Lanes, index: UOp) -> Index:
       else:
         out.fixed += coef * f
         out.fixed_terms.append((coef, u))
+    elif u.dtype not in (dtypes.int32, dtypes.uint32, dtypes.weakint):  # what is narrower wraps before it is an address
+      (out.uniform if lanes.uniform(u) else out.mixed).append((coef, u))
     elif u.op in (Ops.ADD, Ops.SUB):
       add(coef, u.src[0])
       add(coef if u.op is Ops.ADD else -coef, u.src[1])

@@ -16,7 +16,7 @@ from .heuristic import optimize
 
 def faster(s: Scheduler, config: Config, found: Scheduler, rawbufs: list[Buffer], var_vals: dict[str, int]) -> Scheduler:
   """The one that takes fewer simulated cycles: what tinygrad's search has `found` for the kernel `s`, or what our optimiser makes of it."""
-  if any(u.op is Ops.STAGE for u in s.ast.backward_slice):  # our optimiser is not asked for those
+  if not rawbufs or any(u.op is Ops.STAGE for u in s.ast.backward_slice):  # our optimiser is not asked for those
     return found
   rawbufs = search._ensure_buffer_alloc(rawbufs)
   return min(optimize(s, config), found, key=lambda k: _seconds(k, rawbufs, var_vals))
