@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -81,28 +81,26 @@ ACTIONS: dict[str, Callable[[Scene], None]] = {
   "kernel": _kernel, "crowd": _crowd, "read": _read, "write": _write, "free": _free, "graph": _run_graph}
 
 
-def check(n: int, seed: int, progress: Callable[[int], None] = lambda done: None) -> Counter[str]:
-  """Interrupt `n` times, going through the lines of every action in turn.
+def check(n: int, seed: int, progress: Callable[[int], None] = lambda done: None, names: Sequence[str] = tuple(ACTIONS)) -> Counter[str]:
+  """Interrupt `n` times, going through the lines of every action of these names in turn.
 
   Returns: how often each action was interrupted.
   Raises: AssertionError: something was lost; names the action, the line's number and the tensor.
   """
   scene, done, raised = Scene(seed), 0, Counter[str]()
-  at = dict.fromkeys(ACTIONS, 0)
-  step = dict.fromkeys(ACTIONS, 1)
-  lengths = {}
-  for name, action in ACTIONS.items():
+  at, step, lengths = {}, {}, {}
+  for name in names:
     with interrupt(0, *FILES) as lines:
-      action(scene)
+      ACTIONS[name](scene)
     lengths[name] = lines.count
-    step[name] = max(1, len(ACTIONS) * lines.count // n)
+    step[name] = max(1, len(names) * lines.count // n)
     at[name] = int(scene.rng.integers(1, step[name] + 1))
   while done < n:
-    for name, action in ACTIONS.items():
+    for name in names:
       scene.lay()
       try:
         with interrupt(at[name], *FILES) as lines:
-          action(scene)
+          ACTIONS[name](scene)
       except KeyboardInterrupt:
         pass
       gc.collect(0)

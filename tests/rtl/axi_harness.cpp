@@ -198,7 +198,7 @@ EXPORT void axi_memory(void* handle, uint32_t seed, int slowness, int latency, u
   Sim& s = sim(handle);
   s.random.seed(seed); s.slowness = slowness; s.latency = latency; s.bad = bad;
 }
-EXPORT void axi_reset(void* handle) {
+EXPORT void chip_reset(void* handle) {
   Sim& s = sim(handle);
   s.reads.clear(); s.addresses.clear(); s.writes.clear(); s.collected = 0;
   for (auto& payload : s.held) payload.clear();

@@ -15,6 +15,7 @@ from tinytpu.isa.faults import Fault
 from tinytpu.isa.instruction import Label, ins, pack
 from tinytpu.isa.table import OPS
 from tinytpu.machine import Engine, open_engine
+from tinytpu.machine.guard import Guarded
 from tinytpu.machine.rtl import RtlEngine
 from tinytpu.rtl.axi import AxiChip
 from tinytpu.rtl.axi_lite import AxiCsr, BusError, Response
@@ -35,17 +36,18 @@ class AxiEngine(RtlEngine):
   """`RtlEngine` on the chip with AXI buses."""
 
   def __init__(self, path: Path):
+    Guarded.__init__(self)
     self.config, self._waveform, self._lib = CONFIG, None, ctypes.CDLL(str(path))
     pointer, u32, u64, integer = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int
     for name, result, arguments in (
         ("chip_new", pointer, (pointer, u64)), ("chip_free", None, (pointer,)), ("chip_write", None, (pointer, u32, u32)),
         ("chip_read", u32, (pointer, u32)), ("chip_run", integer, (pointer, u64)), ("chip_window", None, (pointer, u32, u32, u32, pointer)),
         ("axi_write", integer, (pointer, u32, u32, integer)), ("axi_memory", None, (pointer, u32, integer, integer, u64)),
-        ("axi_reset", None, (pointer,)), ("axi_now", u64, (pointer,)), ("axi_violation", ctypes.c_char_p, (pointer,))):
+        ("chip_reset", None, (pointer,)), ("axi_now", u64, (pointer,)), ("axi_violation", ctypes.c_char_p, (pointer,))):
       function = getattr(self._lib, name)
       function.restype, function.argtypes = result, arguments
-    self.hbm = np.zeros(CONFIG.hbm_bytes, np.uint8)
-    self._chip = self._lib.chip_new(self.hbm.ctypes.data, CONFIG.hbm_bytes)
+    self._hbm = np.zeros(CONFIG.hbm_bytes, np.uint8)
+    self._chip = self._lib.chip_new(self._hbm.ctypes.data, CONFIG.hbm_bytes)
 
   def memory(self, kind: str, seed: int = 1, bad: int = NO_LINE) -> None:
     """Answer as `kind` of MEMORIES from now on, with an error for line `bad`."""
@@ -54,7 +56,7 @@ class AxiEngine(RtlEngine):
   def read(self, address: int) -> int: return self._lib.chip_read(self._chip, address)
   def write(self, address: int, value: int, strobes: int = 15) -> int: return self._lib.axi_write(self._chip, address, value, strobes)
   def run(self, cycles: int) -> bool: return bool(self._lib.chip_run(self._chip, cycles))
-  def reset(self) -> None: self._lib.axi_reset(self._chip)
+  def reset(self) -> None: self._lib.chip_reset(self._chip)
 
   @property
   def now(self) -> int: return self._lib.axi_now(self._chip)

@@ -10,7 +10,8 @@ from tinytpu.rtl.axi_memory import AxiMemory, check_data_bits
 from tinytpu.rtl.chip import HBM_PORTS
 from tinytpu.rtl.verilate import UnitSim, lint, to_verilog
 
-LATENCY, LINES, BASE = 5, 8, 0xFFFF_0000
+LATENCY, LINES, BASE = 5, 16, 0xFFFF_0000
+"""LINES: those of an instruction buffer block, the smallest memory there is."""
 WIDE = Config(name="8x8", sublanes=8, lanes=8, vector_lanes=64, vmem_bytes=1 << 15, hbm_latency=LATENCY, hbm_bytes=LINES * 256)
 NARROW = preset("4x4", hbm_latency=LATENCY, hbm_bytes=LINES * 64)
 
