@@ -18,8 +18,10 @@ MAX_KERNEL_BUFFERS = 24
 def _read_on_device(module) -> None:  # type: ignore[no-untyped-def]
   """Let values without a device, and sharded ones, be read through TINYTPU when it is the device in use. tinygrad clones them to
   its CPU device, which wants clang."""
+  from inspect import unwrap
   tensor = module.Tensor
   read = tensor._buffer
+  assert "_buffer" in unwrap(tensor.numpy).__code__.co_names, "tinygrad's Tensor.numpy does not ask for _buffer"
 
   def _buffer(self):  # type: ignore[no-untyped-def]
     from tinygrad.device import Device
@@ -30,6 +32,7 @@ def _read_on_device(module) -> None:  # type: ignore[no-untyped-def]
 
 def _limit_buffers(module) -> None:  # type: ignore[no-untyped-def]
   """Tell the scheduler how many buffers a kernel can take."""
+  assert "DEVICE_MAX_BUFS" in module._limit_bufs.__code__.co_names, "tinygrad's scheduler does not ask for DEVICE_MAX_BUFS"
   module.DEVICE_MAX_BUFS[_DEVICE] = MAX_KERNEL_BUFFERS
 
 

@@ -132,5 +132,14 @@ def test_go_while_the_window_fetches(host):
       assert [host.read(Csr.WINDOW_DATA + 4 * i) for i in range(CONFIG.width)] == expected.tolist()
 
 
+def test_a_reset_clears_all_buckets(host):
+  host.load([[ins("vlid", d=63)], *([ins("ppush", d=i, a=63)] for i in range(Config.PSUMS)), [ins("halt")]])
+  host.write(Csr.GO, 1)
+  assert host.lib.chip_run(host.chip, 1000)
+  assert (host.engine.state()["psums"] == np.arange(CONFIG.width)).all()
+  host.lib.chip_reset(host.chip)
+  assert not host.engine.state()["psums"].any()
+
+
 def test_lint():
   assert lint(to_verilog(Chip(CONFIG), "chip"), "chip", WAIVERS) == []

@@ -169,6 +169,33 @@ def look_up(d: Draw) -> Step:
   return Step("look_up", "{0}[{1}]", (a, i), mirror)
 
 
+COMPUTED = (  # for an index i: as text and in numpy, where it wraps as i's dtype does
+  ("({1} + 10)", lambda i: i + 10), ("({1} + 100)", lambda i: i + 100), ("({1} * 3)", lambda i: i * 3), ("({1} + {1})", lambda i: i + i),
+  ("({1} << 1)", lambda i: i << 1), ("(({1} & 31) * 9)", lambda i: (i & 31) * 9))
+
+
+@op(1.5)
+def look_up_computed(d: Draw) -> Step:
+  """table[f(i)] with f computed in narrow integers, in which it wraps; the table has a row for every result."""
+  dtype, shape = d.choose(["uint8", "int8", "uint16", "int16"]), d.choose([(5,), (16,), (3, 9), (70,)])
+  table = d.new(d.choose(["int32", "float32", "int8"]), d.choose([(300,), (300, 3), (256,)]), "small")
+  rows = d.values[table].shape[0]
+  text, f = d.choose(COMPUTED)
+  if dtype == "uint8":  # an index as it is, too
+    end, g = d.choose([("", np.asarray), (".cast(dtypes.int32)", np.asarray)])
+  elif dtype == "int8":
+    end, g = ".cast(dtypes.int32) + 128", lambda i: i.astype(np.int32) + 128
+  else:
+    end, g = ".cast(dtypes.int32) % ROWS", lambda i: i.astype(np.int32) % rows
+
+  def mirror(x: Value, i: Value) -> Value:
+    no_minus_zero(x)
+    at = g(f(i.data))
+    need((at < x.shape[0]).all())
+    return x.having(x.data[at.astype(int)])
+  return Step("look_up_computed", f"{{0}}[{text}{end}]".replace("ROWS", str(rows)), (table, d.new(dtype, shape, "any")), mirror)
+
+
 @op(2)
 def embedding_sum(d: Draw) -> Step:
   """Rows of a table, summed or the largest taken: numbers that sum without rounding."""
