@@ -6,7 +6,8 @@ import pytest
 from tinygrad import Tensor, dtypes
 from tinygrad.uop.ops import AxisType, KernelInfo, Ops, ParamArg, UOp
 
-from tinytpu.backend.lower.bounds import Intervals, within
+from tinytpu.backend.intervals import Intervals
+from tinytpu.backend.lower.bounds import within
 from tinytpu.backend.lower.uniformity import Lanes
 from tinytpu.config import preset
 
@@ -122,5 +123,5 @@ def test_intervals_hold_all_8_bit_values(dtype, build, mean):
   operands = np.arange(256, dtype=np.uint8).view(kind)
   with np.errstate(over="ignore"):
     values = mean(operands)
-  low, high = Intervals(LANES).of(build(loaded(dtype)))
+  low, high = Intervals().of(build(loaded(dtype)))
   assert low <= int(values.min()) and int(values.max()) <= high

@@ -131,6 +131,23 @@ def divide_integers(d: Draw) -> Step:
 
 
 @op(1)
+def divide_wrapped(d: Draw) -> Step:
+  """A division of what is never negative, or always short, unless it wraps: as it does."""
+  narrow, to = d.choose([("uint16", "int32"), ("uint8", "int16"), ("uint16", "int64"), ("uint32", "uint64"), ("uint8", "uint64"),
+                         ("uint32", "int64")])
+  wide_type, c, rest = numpy_dtype(to).type, int(d.choose([3, 7, 10, 100, 127])), d.chance(0.5)
+  text, f = d.choose([("{x} * {x}", lambda x: x * x), ("{x} * {x} * {x} * {x}", lambda x: x * x * x * x),
+                      ("{x} * {x} - 9", lambda x: x * x - 9), ("({x} - 100) * {x}", lambda x: (x - 100) * x)])
+  whole = f"({text.replace('{x}', f'{{0}}.cast(dtypes.{to})')})" + (f".fmod({c})" if rest else f".div({c}, rounding_mode='trunc')")
+
+  def mirror(x: Value) -> Value:
+    n = f(x.data.astype(wide_type))
+    left = np.fmod(n, wide_type(c))
+    return Value(left if rest else (n - left) // wide_type(c), to)
+  return Step("divide_wrapped", whole, (d.new(narrow, d.choose([(5,), (33,), (4, 9)]), "any"),), mirror)
+
+
+@op(1)
 def bits(d: Draw) -> Step:
   a = d.pick(lambda v: not v.is_float)
   sign, f = d.choose([("&", np.bitwise_and), ("|", np.bitwise_or), ("^", np.bitwise_xor)])

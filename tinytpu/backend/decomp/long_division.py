@@ -9,6 +9,7 @@ from __future__ import annotations
 from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, UOp
 
+from ..intervals import Intervals
 from ..uops import constant
 
 HALF, WORD = 1 << 16, 1 << 32
@@ -69,12 +70,14 @@ def _leading_zeros(x: UOp) -> UOp:
 def _unsigned(x: UOp, y: UOp) -> tuple[UOp, UOp]:
   """Quotient and remainder of two uint64."""
   (x1, x0), (y1, y0) = _words(x), _words(y)
-  if x.vmax < WORD and y.vmax < WORD:
+  bounds = Intervals()
+  (_, x_most), (_, y_most) = bounds.of(x), bounds.of(y)
+  if x_most < WORD and y_most < WORD:
     q = x0.alu(Ops.CDIV, y0)
     return q.cast(dtypes.uint64), (x0 - q * y0).cast(dtypes.uint64)
   q1 = x1.alu(Ops.CDIV, y0)
   rest = x1 - q1 * y0
-  if y.vmax < HALF:
+  if y_most < HALF:
     qa, rest = _step(rest, _shr(x0, 16), y0)
     qb, rest = _step(rest, x0 & HALF - 1, y0)
     return _long(q1, _shl(qa, 16) | qb), rest.cast(dtypes.uint64)
@@ -96,7 +99,7 @@ def divide(d: UOp, x: UOp, y: UOp) -> UOp:
   """CDIV or CMOD `d` of int64 or uint64 `x` and `y`, without a 64-bit division."""
   def size(v: UOp) -> tuple[UOp | None, UOp]:
     """Whether a value is negative (None: never), and its magnitude as uint64."""
-    if v.dtype == dtypes.uint64 or v.vmin >= 0:
+    if v.dtype == dtypes.uint64 or Intervals().of(v)[0] >= 0:
       return None, v.cast(dtypes.uint64)
     return v < 0, (v < 0).where(-v, v).cast(dtypes.uint64)
   x, y = (v if (n := constant(v)) is None else v.const_like(n) for v in (x, y))  # so that their ranges are what they stand for

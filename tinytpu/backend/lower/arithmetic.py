@@ -11,6 +11,7 @@ from ..errors import UnsupportedError
 from ..mir.builder import Builder, Val, imm
 from ..types import TYPES, rounding
 from ..uops import constant, integer
+from .bounds import intervals
 from .division import divide, divides
 from .peephole import Fused, fuse
 from .rules import cast_sequence, cast_wraps, operand_dtype, rule_of
@@ -24,6 +25,7 @@ class Values:
   def __init__(self, kernel: str, builder: Builder, lanes: Lanes):
     self.kernel, self.b, self.lanes = kernel, builder, lanes
     self.known: dict[UOp, Val | tuple[Val, ...]] = {}
+    self.intervals = intervals(lanes)
 
   def fail(self, u: UOp, why: str) -> UnsupportedError:
     """An error that names UOp, dtypes and kernel."""
@@ -170,7 +172,7 @@ class Values:
       raise self.fail(u, "no instruction computes this")
     names = {chr(ord("a") + i): self.value(s) for i, s in enumerate(u.src)}
     if (d := divides(u)) is not None and names["a"].file == "v":
-      return self.wrap(divide(self.b, u, names["a"], d), u.dtype)
+      return self.wrap(divide(self.b, u, names["a"], d, self.intervals.of(u.src[0])[0] >= 0), u.dtype)
     order = rule.order if rule.order is not None else tuple(names)
     v = self.apply(rule.vector, rule.scalar, *(names[o] if isinstance(o, str) else imm(o) for o in order))
     if rule.wraps:

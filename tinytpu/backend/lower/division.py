@@ -21,11 +21,12 @@ def divides(u: UOp) -> int | None:
   return d if 2 <= abs(d) < 1 << BITS - (kind(u.dtype) == "i") and (d > 0 or kind(u.dtype) == "i") else None
 
 
-def divide(b: Builder, u: UOp, n: Val, d: int) -> Val:
-  """Quotient (CDIV) or remainder (CMOD) of a vector `n` of 32-bit integers by the constant d, rounded toward zero."""
+def divide(b: Builder, u: UOp, n: Val, d: int, positive: bool) -> Val:
+  """Quotient (CDIV) or remainder (CMOD) of a vector `n` of 32-bit integers by the constant d, rounded toward zero. positive: whether
+  it is known that n is nowhere negative."""
   if kind(u.dtype) == "u":
     q = _unsigned(b, n, d, BITS)
-  elif d > 0 and u.src[0].vmin >= 0:
+  elif d > 0 and positive:
     q = _unsigned(b, n, d, BITS - 1)
   else:
     q = _signed(b, n, d)

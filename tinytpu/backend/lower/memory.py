@@ -15,7 +15,7 @@ from ..mir.ir import Mem, Reach, Reg
 from ..mir.traffic import scattered, traffic
 from ..types import TYPES
 from .arithmetic import Values
-from .bounds import Intervals, within
+from .bounds import within
 from .uniformity import Index, Lanes, Pattern, pattern, split
 
 _OFF_MAX = (1 << enc.OFF.width - 1) - 1
@@ -36,7 +36,6 @@ class Memory:
   def __init__(self, values: Values, builder: Builder, lanes: Lanes):
     self.values, self.b, self.lanes = values, builder, lanes
     self.bases: dict[UOp, Val] = {}
-    self.intervals = Intervals(lanes)
 
   def _place(self, index: UOp) -> tuple[str, Reg, MemType]:
     """Memory ("h" or "v"), base register and element type of an INDEX."""
@@ -102,7 +101,7 @@ class Memory:
     steps = []
     for coef, u in (*parts.uniform, *parts.mixed):
       v = self.values.known.get(u)
-      ends = [coef * end for end in self.intervals.of(u)]
+      ends = [coef * end for end in self.values.intervals.of(u)]
       first, last = first + min(ends), last + max(ends)
       if u.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(v, Val) and v.file == "s":
         steps.append((v.regs[0], coef * size, int(u.vmax)))
