@@ -101,10 +101,11 @@ class Memory:
     steps = []
     for coef, u in (*parts.uniform, *parts.mixed):
       v = self.values.known.get(u)
-      ends = [coef * end for end in self.values.intervals.of(u)]
+      least, most = self.values.intervals.of(u)
+      ends = coef * least, coef * most
       first, last = first + min(ends), last + max(ends)
       if u.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(v, Val) and v.file == "s":
-        steps.append((v.regs[0], coef * size, int(u.vmax)))
+        steps.append((v.regs[0], coef * size, most))
       else:
         low, high = low + min(ends), high + max(ends)
     return Reach(low * size, high * size + size - 1, tuple(steps)) if -1 << 31 <= first and last < 1 << 31 else None
