@@ -1,11 +1,12 @@
 """`python -m bench [--config PRESET] [suite|gemm|speed ...]`: run benchmarks (default: all), print them, append them to
-bench/history.jsonl. Only speed takes another preset than 4x4."""
+bench/history.jsonl. Only speed takes another preset than 4x4. `python -m bench plot [--out FILE]` draws that history as one page."""
 from __future__ import annotations
 
 import argparse
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 
@@ -30,6 +31,17 @@ def main(names: list[str], config: Config) -> None:
 if __name__ == "__main__":
   parser = argparse.ArgumentParser(prog="python -m bench")
   parser.add_argument("--config", default="4x4", help="preset, perhaps with changes: 4x4,vector_lanes=8")
-  parser.add_argument("names", nargs="*", help="benchmarks")
+  parser.add_argument("names", nargs="*", help="benchmarks; or plot")
+  parser.add_argument("--out", type=Path, default=Path("history.html"), help="file of the plot (default: %(default)s)")
   arguments = parser.parse_args()
+  if arguments.names == ["plot"]:
+    from . import plot
+    try:
+      plot.run(arguments.out)
+    except ImportError:
+      sys.exit("drawing takes plotly: pip install 'tinytpu[bench]'")
+    except (OSError, ValueError) as e:
+      sys.exit(f"python -m bench plot: {e}")
+    print(f"wrote {arguments.out}")
+    sys.exit()
   main(arguments.names, preset(arguments.config))
