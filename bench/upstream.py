@@ -41,7 +41,7 @@ COUNTS = ("passed", "failed", "skipped", "error", "xfailed", "xpassed")
 @dataclass(frozen=True)
 class Suite:
   """A file of tests. floor: passes that a plain 32-bit device reaches, the least we accept. env: what it needs to run anything. better:
-  tests that tinygrad expects to fail, and that count as failed because they pass here. everywhere: those that fail on CPU and PYTHON too."""
+  tests that tinygrad expects to fail and that count as failed since they pass here. everywhere: those that fail on CPU and PYTHON too."""
   path: str
   floor: int
   env: dict[str, str] = field(default_factory=dict)
