@@ -33,10 +33,11 @@ def _division(dtype: DType) -> Iterator[Given]:
 
 
 def _shift(dtype: DType) -> Iterator[Given]:
-  """Every value with every count of a word's bits, of the same dtype and another."""
+  """Every value with every count of a word's bits, and some beyond, of the same dtype and another."""
+  every = np.array([*range(32), 32, 33, 40, 63, 64, 96, 127])
   for counts in (dtype, dtypes.uint32):
     some = values(dtype) if dtype.itemsize < 2 else np.concatenate([ends(dtype), values(dtype)[:: len(values(dtype)) // 4000]])
-    x, n = (v.ravel() for v in np.meshgrid(some, np.arange(32).astype(NUMPY[counts]), indexing="ij"))
+    x, n = (v.ravel() for v in np.meshgrid(some, every.astype(NUMPY[counts]), indexing="ij"))
     yield {leaf("a", dtype): x, leaf("b", counts): n}
 
 

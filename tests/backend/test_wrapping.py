@@ -1,4 +1,4 @@
-"""Integers that wrap, then are divided: tinygrad's bounds say that they do not, and a division may not rely on that."""
+"""Integers beyond what tinygrad's bounds allow for: what wraps and is then divided, and shifts by more bits than a word has."""
 from __future__ import annotations
 
 import numpy as np
@@ -36,3 +36,33 @@ def test_a_divisor_that_wrapped():
     expected = x // y
   got = Tensor(x).realize().div(Tensor(BYTE).realize().cast(dtypes.uint64) - 128, rounding_mode="trunc")
   np.testing.assert_array_equal(got.numpy(), expected)
+
+
+@pytest.mark.parametrize("count", [1, 30, 31, 32, 33, 40, 62, 63])
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_long_shifts_of_short_numbers(dtype, count):
+  """tinygrad makes them shifts of 32 bits, by however many."""
+  data, to = np.array([1, 62335, 3, 65535, 0, 40000], np.uint16), getattr(dtypes, dtype)
+  x, wide = Tensor(data).realize().cast(to), data.astype(dtype)
+  n = np.dtype(dtype).type(count)
+  np.testing.assert_array_equal((x >> count).numpy(), wide >> n)
+  np.testing.assert_array_equal((x << count).numpy(), wide << n)
+  np.testing.assert_array_equal(((x - 300) >> count).numpy(), (wide - np.dtype(dtype).type(300)) >> n)
+  counts = Tensor(np.full(6, count, np.uint8)).realize().cast(to)
+  np.testing.assert_array_equal((x >> counts).numpy(), wide >> n)
+  np.testing.assert_array_equal((x << counts).numpy(), wide << n)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "uint8"])
+def test_shifts_beyond_the_width(dtype):
+  """As numpy has them: all bits go, or the sign stays; with counts of constants, work items and scalars."""
+  data = np.array([5, -7, 100, -100, 1, -1] * 7).astype(dtype)
+  counts = np.array([0, 1, 7, 8, 15, 16, 31, 32, 33, 40, 63, 64, 100, 127]).astype(dtype)
+  x, n = np.repeat(data, 14), np.tile(counts, 42)
+  got = [Tensor(x).realize() << Tensor(n).realize(), Tensor(x).realize() >> Tensor(n).realize()]
+  np.testing.assert_array_equal(got[0].numpy(), x << n)
+  np.testing.assert_array_equal(got[1].numpy(), x >> n)
+  for count in (31, 32, 40):
+    np.testing.assert_array_equal((Tensor(data).realize() >> count).numpy(), data >> np.dtype(dtype).type(count))
+    one = Tensor(np.array([count]).astype(dtype)).realize()
+    np.testing.assert_array_equal((Tensor(data).realize() << one).numpy(), data << np.dtype(dtype).type(count))

@@ -82,7 +82,7 @@ def _unsigned(x: UOp, y: UOp) -> tuple[UOp, UOp]:
     qb, rest = _step(rest, x0 & HALF - 1, y0)
     return _long(q1, _shl(qa, 16) | qb), rest.cast(dtypes.uint64)
   single = y1.eq(0)  # then normalise by a shift of both; else divide half of x by the highest word of y, and correct
-  shift = _leading_zeros(single.where(y0, y1))
+  shift = _leading_zeros(single.where(y0, y1)) & 31
   beyond = _u32(31) - shift
   by = single.where(_shl(y0, shift), _shl(y1, shift) | _shr(_shr(y0, 1), beyond))
   high = single.where(_shl(rest, shift) | _shr(_shr(x0, 1), beyond), _shr(x1, 1))

@@ -9,12 +9,12 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 from ..errors import UnsupportedError
 from ..mir.builder import Builder, Val, imm
-from ..types import TYPES, rounding
+from ..types import TYPES, kind, rounding
 from ..uops import constant, integer
 from .bounds import intervals
 from .division import divide, divides
 from .peephole import Fused, fuse
-from .rules import cast_sequence, cast_wraps, operand_dtype, rule_of
+from .rules import Rule, cast_sequence, cast_wraps, operand_dtype, rule_of
 from .uniformity import Lanes
 
 
@@ -173,11 +173,30 @@ class Values:
     names = {chr(ord("a") + i): self.value(s) for i, s in enumerate(u.src)}
     if (d := divides(u)) is not None and names["a"].file == "v":
       return self.wrap(divide(self.b, u, names["a"], d, self.intervals.of(u.src[0])[0] >= 0), u.dtype)
+    if u.op in (Ops.SHL, Ops.SHR):
+      return self._shift(u, rule, *names.values())
     order = rule.order if rule.order is not None else tuple(names)
     v = self.apply(rule.vector, rule.scalar, *(names[o] if isinstance(o, str) else imm(o) for o in order))
     if rule.wraps:
       v = self.wrap(v, u.dtype)
     return self.round(v, u.dtype) if rule.rounds else v
+
+  def _shift(self, u: UOp, rule: Rule, a: Val, n: Val) -> Val:
+    """A shift of `a` by `n`. The machine takes counts modulo 32; by 32 bits or more nothing is left, or the sign. (tinygrad makes a 64-bit
+    shift one of 32 bits where it sees that the numbers are short, whatever the count.)"""
+    least, most = self.intervals.of(u.src[1])
+    far, signed = not 0 <= least <= most < 32, u.op is Ops.SHR and kind(u.dtype) == "i"
+    if far and n.file == "i":
+      if not signed:
+        return imm(0)
+      n = imm(31)
+    elif far and signed:
+      n = self.apply("vminu", "sminu", n, imm(31))
+    v = self.apply(rule.vector, rule.scalar, a, n)
+    if far and not signed:
+      near = self.apply("vltu", "sltu", n, imm(32))
+      v = self.apply("vand", "sand", v, self.apply("vsub", "ssub", imm(0), near))
+    return self.wrap(v, u.dtype) if rule.wraps else v
 
   def _cast(self, u: UOp) -> Val:
     source, v = u.src[0].dtype, self.value(u.src[0])
