@@ -17,7 +17,7 @@ from tests.backend.uop_machine import emitted
 from tests.backend.uop_meaning import NUMPY
 from tinytpu.backend.lower import division, peephole, rules
 from tinytpu.backend.types import TYPES, kind
-from tinytpu.backend.uops import REDUCTION
+from tinytpu.backend.uops import REDUCTION, combine, is_nan
 
 
 # -- one UOp, one operation -----------------------------------------------------------------------------
@@ -59,14 +59,14 @@ OPERANDS: dict[Ops, Callable[[DType], Iterator[Given]]] = {
 """What to try UOps on."""
 
 
-def selected(op: Ops, of_kind: str, tag: str | None = None) -> int:
-  """A row of RULES or REDUCING, on every dtype of its kind and either unit."""
-  rule, tried = (rules.reducing if tag else lambda *key: rules.RULES[key])(op, of_kind), 0
+def selected(op: Ops, of_kind: str) -> int:
+  """A row of RULES, on every dtype of its kind and either unit."""
+  rule, tried = rules.RULES[op, of_kind], 0
   for dtype in (d for d in TYPES if kind(d) == of_kind):
     for given in OPERANDS[op](dtype):
-      u = UOp(op, src=tuple(given)).rtag(tag)
+      u = UOp(op, src=tuple(given))
       tried += machine(u, given)
-      if rule.scalar and not tag:
+      if rule.scalar:
         tried += machine(u, given, "s")
   return tried
 
@@ -100,20 +100,20 @@ def constants() -> int:
 
 
 # -- peepholes ------------------------------------------------------------------------------------------
-def rotations(combine: Ops = Ops.OR, dtype: DType = dtypes.uint32) -> Iterator[tuple[UOp, bool]]:
+def rotations(op: Ops = Ops.OR, dtype: DType = dtypes.uint32) -> Iterator[tuple[UOp, bool]]:
   """(x << n) combined with (x >> m), and whether it is a rotation."""
   x, bits = leaf("x", dtype), 8 * dtype.itemsize
   for n, m in [(n, bits - n) for n in range(1, bits)] + [(0, 0), (1, bits - 2), (bits - 1, bits - 1), (5, 5), (3, bits - 4)]:
     up, down = (x.alu(op, const(k, dtypes.uint32)) for op, k in ((Ops.SHL, n), (Ops.SHR, m)))
-    yield up.alu(combine, down), (one := dtype == dtypes.uint32 and n + m == bits)
-    yield down.alu(combine, up), one
+    yield up.alu(op, down), (one := dtype == dtypes.uint32 and n + m == bits)
+    yield down.alu(op, up), one
 
 
 def _rotation() -> Iterator[tuple[UOp, Given, bool]]:
   for dtype in (dtypes.uint8, dtypes.uint16, dtypes.uint32):
     some = np.concatenate([np.arange(256).astype(NUMPY[dtype]), ends(dtype), values(dtype)[::20]])
-    for combine in (Ops.ADD, Ops.OR, Ops.XOR):
-      for u, hit in rotations(combine, dtype):
+    for op in (Ops.ADD, Ops.OR, Ops.XOR):
+      for u, hit in rotations(op, dtype):
         yield u, {leaf("x", dtype): some}, hit
 
 
@@ -123,8 +123,8 @@ def _half_round() -> Iterator[tuple[UOp, Given, bool]]:
   for turn, hit in rotations():
     yield turn.alu(Ops.XOR, x + y), dict(zip((x, y), bytes_, strict=True)), hit
   some = [v[::10] for v in pairs(dtypes.uint32)]
-  for combine in (Ops.ADD, Ops.OR, Ops.XOR):
-    for turn, hit in list(rotations(combine))[::5]:
+  for op in (Ops.ADD, Ops.OR, Ops.XOR):
+    for turn, hit in list(rotations(op))[::5]:
       for u in (turn.alu(Ops.XOR, y + x), (x + y).alu(Ops.XOR, turn), (y + x).alu(Ops.XOR, turn)):
         yield u, dict(zip((x, y), some, strict=True)), hit
 
@@ -138,10 +138,22 @@ def _choice() -> Iterator[tuple[UOp, Given, bool]]:
 
 
 def _float_minimum() -> Iterator[tuple[UOp, Given, bool]]:
-  for dtype, tag in product(FLOATS, (None, REDUCTION)):
+  for dtype in FLOATS:
     a, b = of(dtype)
-    most = a.alu(Ops.NEG).alu(Ops.MAX, b.alu(Ops.NEG)).rtag(tag)
+    most = a.alu(Ops.NEG).alu(Ops.MAX, b.alu(Ops.NEG))
     yield most.alu(Ops.NEG), dict(zip((a, b), pairs(dtype), strict=True)), True
+
+
+def _largest() -> Iterator[tuple[UOp, Given, bool]]:
+  """Steps of a reduction; and what is written like one, whose zeros have an order, or tests another number."""
+  for dtype in FLOATS:
+    a, b = of(dtype)
+    x, y = pairs(dtype)
+    ordered = (x != 0) | (y != 0)
+    yield combine(Ops.MAX, a, b), {a: x, b: y}, True
+    yield is_nan(b).where(b, a.alu(Ops.MAX, b)), {a: x, b: y}, False
+    for test in (is_nan(a), b < 0):
+      yield test.where(b, a.alu(Ops.MAX, b).rtag(REDUCTION)), {a: x[ordered], b: y[ordered]}, False
 
 
 def _integer_minimum() -> Iterator[tuple[UOp, Given, bool]]:
@@ -178,7 +190,8 @@ def _magnitude() -> Iterator[tuple[UOp, Given, bool]]:
 
 
 FORMS: dict[str, Callable[[], Iterator[tuple[UOp, Given, bool]]]] = {
-  "rotation": _rotation, "half_round": _half_round, "choice": _choice, "float_minimum": _float_minimum, "integer_minimum": _integer_minimum,
+  "rotation": _rotation, "half_round": _half_round, "choice": _choice, "float_minimum": _float_minimum, "largest": _largest,
+  "integer_minimum": _integer_minimum,
   "sign": _sign, "magnitude": _magnitude}
 """By rule what to try it on: UOps that it must take (True) and UOps that look like them, of which it may only take what it is right for."""
 

@@ -24,12 +24,9 @@ from tests.backend.uop_meaning import meaning
 from tinytpu.backend.decomp import copies, corrections, long_division
 from tinytpu.backend.lower import arithmetic, division, peephole, rules
 from tinytpu.backend.types import kind
-from tinytpu.backend.uops import REDUCTION
 
 CHECKS: dict[str, Callable[[], int]] = {
   **{f"rules.{op.name}.{k}": lambda key=(op, k): lowering_checks.selected(*key) for op, k in rules.RULES if op in lowering_checks.OPERANDS},
-  **{f"rules.{op.name}.{k} reducing": lambda key=(op, k): lowering_checks.selected(*key, REDUCTION)
-     for op, k in rules.REDUCING if op in lowering_checks.OPERANDS},
   **{f"peephole.{name}": lambda name=name: lowering_checks.fused(name) for name in lowering_checks.FORMS},
   "rules.cast_sequence": lowering_checks.casts, "arithmetic.bits": lowering_checks.constants, "division.divide": lowering_checks.quotients,
   "long_division.divide": decomp_checks.long_quotients, "corrections._from_float": decomp_checks.from_floats,
@@ -41,7 +38,7 @@ CHECKS: dict[str, Callable[[], int]] = {
 def names() -> set[str]:
   """What needs a check."""
   functions = [f for _, f in (*peephole.RULES, *corrections.CORRECTIONS.patterns, *copies.COPIES.patterns)]
-  return {f"rules.{op.name}.{k}" for op, k in rules.RULES} | {f"rules.{op.name}.{k} reducing" for op, k in rules.REDUCING} | {
+  return {f"rules.{op.name}.{k}" for op, k in rules.RULES} | {
     f"{f.__module__.split('.')[-1]}.{f.__name__}" for f in (
       *functions, rules.cast_sequence, division.divide, corrections.move_gate, arithmetic.Values.bits)}
 
@@ -128,10 +125,10 @@ FAULTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
   "a magnitude that loses the sign of zero": ("peephole.magnitude", peephole_fault("magnitude", _by_fabs)),
   "a sign whatever the constants": ("peephole.sign", peephole_fault("sign", _any_sign)),
   "a sign of floats that is NaN for NaN": ("peephole.sign", peephole_fault("sign", _float_sign)),
-  "operands of a minimum in the other order": ("peephole.float_minimum", peephole_fault("float_minimum", lambda most, a, b:
-    peephole.Fused("vfmin" if most.tag == REDUCTION else "vfsmin", (a, b)))),
-  "a reduction's minimum that passes over NaN": ("peephole.float_minimum", peephole_fault("float_minimum", lambda most, a, b:
-    peephole.Fused("vfsmin", (b, a)))),
+  "operands of a minimum in the other order": ("peephole.float_minimum", peephole_fault("float_minimum", lambda a, b:
+    peephole.Fused("vfsmin", (a, b)))),
+  "a reduction's maximum that passes over NaN": ("peephole.largest", peephole_fault("largest", lambda most, a, b, **_:
+    peephole.Fused("vfsmax", (b, a)))),
   "a rotation the other way": ("peephole.rotation", peephole_fault("rotation", lambda x, n, m:
     peephole.Fused("vrotl", (x, peephole.constant(m))))),
   "a rotation whatever the counts": ("peephole.rotation", peephole_fault("rotation", lambda x, n, m:
@@ -151,8 +148,6 @@ FAULTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
   "products that are not rounded": ("rules.MUL.f", rule_fault((Ops.MUL, "f"), rounds=False)),
   "powers that are not rounded": ("rules.EXP2.f", rule_fault((Ops.EXP2, "f"), rounds=False)),
   "a cosine for a sine": ("rules.SIN.f", rule_fault((Ops.SIN, "f"), vector="vfcos")),
-  "a reduction's maximum that passes over NaN": ("rules.MAX.f reducing", lambda patch: patch.setitem(
-    rules.REDUCING, (Ops.MAX, "f"), rules.RULES[Ops.MAX, "f"])),
   "casts that do not wrap": ("rules.cast_sequence", fault(arithmetic, "cast_wraps", lambda _: lambda source, target:
     target.itemsize < source.itemsize)),
   "a digit corrected once": ("long_division.divide", lambda patch:

@@ -87,3 +87,15 @@ def test_a_quotient_is_the_same_in_every_kernel(floats):
   alone, together = (x / y).realize(), ((x / y) + (x * 2 / y) + (y / 3)).realize()
   same(alone.numpy(), a / b)
   same(together.numpy(), a / b + a * np.float32(2) / b + b * np.float32(1 / 3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(8, 8), (13, 7), (5, 9), (16, 16), (4, 33)])
+def test_the_largest_of_gated_values_keeps_its_nan(shape, dtype):
+  """One condition may gate several of them (lanes beyond an axis, rows of a triangle): tinygrad takes the choices out of the steps."""
+  for at in np.ndindex(shape):
+    if at[0] >= at[1] and sum(at) % 3 == 0:
+      a = np.full(shape, 1.5, dtype)
+      a[at] = np.nan
+      for compute in (lambda t: t.tril().max(), lambda t: t.tril().max(0), lambda t: t.pad((1, 2)).max(1), lambda t: (-t).tril().min()):
+        assert np.isnan(compute(Tensor(a).realize()).numpy()).any(), at

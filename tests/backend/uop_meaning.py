@@ -76,7 +76,7 @@ def _value(u: UOp, xs: list, by_zero: int) -> Any:
 # -- arithmetic -----------------------------------------------------------------------------------------
 def _alu(u: UOp, dtype: DType, xs: list[np.ndarray], by_zero: int) -> np.ndarray:
   if u.op is Ops.MAX and u.tag == REDUCTION and dtype in dtypes.floats:
-    return _maximum(*xs)
+    return _unordered_zeros(*xs)
   if u.op in ANY:
     return ANY[u.op](*xs)
   if dtype in dtypes.floats and u.op in FLOAT:
@@ -90,10 +90,10 @@ def _alu(u: UOp, dtype: DType, xs: list[np.ndarray], by_zero: int) -> np.ndarray
   raise NotImplementedError(f"the meaning of {u.op} of {dtype}")
 
 
-def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-  """IEEE 754-2019 maximum: NaN if either is, +0 above -0."""
+def _unordered_zeros(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+  """MAX in a reduction, which takes its operands in any order: of two zeros the positive one."""
   of_zeros = np.where(np.signbit(a), b, a)
-  return np.where((a == 0) & (b == 0), of_zeros, np.maximum(a, b))
+  return np.where((a == 0) & (b == 0), of_zeros, np.where(a < b, b, a))
 
 
 def _cdiv(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from .decomp.corrections import CORRECTIONS, move_gate
 from .lower.rules import SUPPORTED_OPS
 from .opt import beam
 from .opt.heuristic import optimize
-from .uops import REDUCTION, Across, combine, marked
+from .uops import Across, combine, keeps_nan
 
 _ours: ContextVar[bool] = ContextVar("kernel of ours", default=False)
 """Whether the kernel that is being rewritten is for one of our renderers. Patterns, unlike functions, are not told."""
@@ -130,7 +130,7 @@ def _reductions_across_lanes() -> None:
     _put(codegen, matcher, codegen.full_rewrite_to_sink, theirs + PatternMatcher([(UPat(Ops.CUSTOM, name="u"), ours)]))
 
 
-# -- reductions to the largest: steps are marked, so that NaN stays (see `uops.combine`) --------------------------------------------
+# -- reductions to the largest: steps that keep a NaN (see `uops.combine`) ----------------------------------------------------------
 _to_accumulator, _expand = codegen.reduce_ranges_to_acc, codegen.expand_horizontal_reduce
 
 
@@ -144,7 +144,7 @@ def _looped(ctx: codegen.ReduceContext, r: UOp) -> UOp:
   store = end.src[0]
   start = store.src[0].src[1].src[0]  # what the initial value is stored to: the accumulator, after the loops around
   assert store.op is Ops.STORE and store.src[1].op is r.arg[0] and done.src[0] in (start, *start.src), "tinygrad reduces otherwise"
-  step = store.src[1].rtag(REDUCTION) if marked(r.arg[0], r.dtype) else store.src[1]
+  step = combine(r.arg[0], *store.src[1].src)
   done = done.replace(src=(done.src[0], end.replace(src=(store.replace(src=(store.src[0], step)), *end.src[1:]))))
   still = tuple(x for x in start.src[1:] if x.op is not Ops.RANGE or x in r.src[0].ranges)
   if start.op is not Ops.AFTER or still == start.src[1:]:
@@ -155,7 +155,7 @@ def _looped(ctx: codegen.ReduceContext, r: UOp) -> UOp:
 def _side_by_side(r: UOp) -> UOp:
   """A reduction of elements that are all there at once."""
   done = _expand(r)
-  if not (marked(r.arg[0], r.dtype) and _ours.get()):
+  if not (keeps_nan(r.arg[0], r.dtype) and _ours.get()):
     return done
   terms = []
   for _ in range(math.prod(r.src[0].max_shape[:r.arg[1]]) - 1):

@@ -32,17 +32,28 @@ def integer(u: UOp) -> int | None:
 
 
 REDUCTION = "reduction"
-"""Tag of a MAX of floats that is a step of a reduction."""
+"""Tag of a MAX of floats that is part of a step of a reduction, in which zeros may have any order. Rewrites may lose it: it decides which
+operations are taken, not what is right."""
 
 
-def marked(op: Ops, dtype: DType) -> bool:
+def keeps_nan(op: Ops, dtype: DType) -> bool:
   """Whether steps of a reduction are other operations than they would be elsewhere."""
   return op is Ops.MAX and dtype in dtypes.floats
 
 
 def combine(op: Ops, a: UOp, b: UOp) -> UOp:
   """A step of a reduction. tinygrad's MAX is a < b ? b : a, which passes over a NaN in `b`; the largest of several is NaN if one is."""
-  return a.alu(op, b).rtag(REDUCTION) if marked(op, a.dtype) else a.alu(op, b)
+  return is_nan(b).where(b, a.alu(op, b).rtag(REDUCTION)) if keeps_nan(op, a.dtype) else a.alu(op, b)
+
+
+MAGNITUDE, INFINITY = 0x7FFFFFFF, 0x7F800000
+"""Of a float32 as a word: the bits without the sign, and those of infinity."""
+
+
+def is_nan(x: UOp) -> UOp:
+  """Whether a float is NaN, by its bits: tinygrad would take x != x of a gated value apart."""
+  bits = x.cast(dtypes.float32).bitcast(dtypes.uint32)
+  return UOp.const(INFINITY, dtypes.uint32) < (bits & MAGNITUDE)
 
 
 class Across(NamedTuple):

@@ -6,9 +6,9 @@ from tinygrad.uop.ops import Ops, UOp
 
 from ..mir.builder import Val, imm
 from ..types import kind
-from ..uops import TREES, reducible
+from ..uops import TREES, keeps_nan, reducible
 from .arithmetic import Values
-from .rules import reducing
+from .rules import RULES
 
 
 def lower(values: Values, u: UOp) -> Val:
@@ -35,7 +35,7 @@ def lower(values: Values, u: UOp) -> Val:
     below *= n
   if below & below - 1 or size & size - 1:
     raise values.fail(u, f"work items {below} apart, {size} of them: both must be powers of two")
-  combine = reducing(u.arg.op, kind(u.dtype)).vector
+  combine = "vfmax" if keeps_nan(u.arg.op, u.dtype) else RULES[u.arg.op, kind(u.dtype)].vector
   width = lanes.config.width
   steps = [below << i for i in range(size.bit_length() - 1)]  # distances between those to combine
   regs = [v.at(w) for w in range(lanes.waves)]

@@ -14,7 +14,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from ..types import kind
-from ..uops import REDUCTION, constant
+from ..uops import INFINITY, MAGNITUDE, REDUCTION, constant
 from .rules import SIGN
 
 
@@ -52,9 +52,16 @@ def choice(u: UOp, a: UOp, b: UOp, yes: UOp, no: UOp) -> Fused | None:
   return Fused({"i": "v" + stem, "u": f"v{stem}u", "f": "vfs" + stem}[kind(u.dtype)], (yes, no))
 
 
-def float_minimum(most: UOp, a: UOp, b: UOp) -> Fused:
+def float_minimum(a: UOp, b: UOp) -> Fused:
   """-max(-a, -b), as tinygrad writes the smaller of two floats."""
-  return Fused("vfmin", (a, b)) if most.tag == REDUCTION else Fused("vfsmin", (b, a))
+  return Fused("vfsmin", (b, a))
+
+
+def largest(most: UOp, a: UOp, b: UOp, bits: UOp, infinity: UOp, magnitude: UOp) -> Fused | None:
+  """A step of a reduction to the largest (`uops.combine`), in which zeros may have any order."""
+  of_b = bits is b or bits.op is Ops.CAST and bits.src[0] is b and bits.dtype == dtypes.float32
+  found = most.tag == REDUCTION and of_b and (constant(infinity), constant(magnitude)) == (INFINITY, MAGNITUDE)
+  return Fused("vfmax", (a, b)) if found else None
 
 
 def integer_minimum(u: UOp, a: UOp, b: UOp, ones: UOp) -> Fused | None:
@@ -89,12 +96,15 @@ _SIGN = UPat(Ops.WHERE, src=(
   UPat(Ops.CMPNE, src=(_x, UPat.var("zero"))),
   UPat(Ops.WHERE, src=(UPat(Ops.CMPLT, src=(_x, UPat.var("less"))), UPat.var("minus"), UPat.var("plus"))), UPat.var("none")))
 _ones = UPat.var("ones")
+_NAN = UPat(Ops.CMPLT, src=(UPat.var("infinity"), UPat(Ops.AND, dtypes.uint32, src=[
+  UPat(Ops.BITCAST, src=(UPat.var("bits"),)), UPat.var("magnitude")])))
 
 RULES = (
   (UPat(Ops.XOR, dtypes.uint32, src=[_ROTATED, UPat(Ops.ADD, src=[_x, _y])]), half_round),
   (_ROTATED, rotation),
   (UPat(Ops.WHERE, src=(UPat(Ops.CMPLT, src=(_a, _b)), UPat.var("yes"), UPat.var("no")), name="u"), choice),
-  (UPat(Ops.NEG, dtypes.floats, src=(UPat(Ops.MAX, src=tuple(UPat(Ops.NEG, src=(v,)) for v in (_a, _b)), name="most"),)), float_minimum),
+  (UPat(Ops.NEG, dtypes.floats, src=(UPat(Ops.MAX, src=tuple(UPat(Ops.NEG, src=(v,)) for v in (_a, _b))),)), float_minimum),
+  (UPat(Ops.WHERE, dtypes.floats, src=(_NAN, _b, UPat(Ops.MAX, src=(_a, _b), name="most"))), largest),
   (UPat(Ops.XOR, src=(UPat(Ops.MAX, src=tuple(UPat(Ops.XOR, src=(v, _ones)) for v in (_a, _b))), _ones), name="u"), integer_minimum),
   (_SIGN.named("u"), sign),
   (UPat(Ops.MUL, src=[_x, _SIGN], name="u"), magnitude),

@@ -8,7 +8,6 @@ from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
 from ..types import kind, rounding
-from ..uops import REDUCTION
 
 
 class Rule(NamedTuple):
@@ -53,19 +52,9 @@ SUPPORTED_OPS = tuple(dict.fromkeys(op for op, _ in RULES if op not in (Ops.FLOO
 """What tinygrad may leave undecomposed."""
 
 
-REDUCING: dict[tuple[Ops, str], Rule] = {(Ops.MAX, "f"): Rule("vfmax")}
-"""Where a step of a reduction goes by another operation: the largest of floats is NaN if one of them is, in whatever order."""
-
-
 def rule_of(u: UOp) -> Rule | None:
   """The rule for an arithmetic UOp; None: the machine has no operation for it."""
-  key = u.op, kind(operand_dtype(u))
-  return reducing(*key) if u.tag == REDUCTION else RULES.get(key)
-
-
-def reducing(op: Ops, kind: str) -> Rule:
-  """The rule for a step of a reduction."""
-  return REDUCING.get((op, kind)) or RULES[op, kind]
+  return RULES.get((u.op, kind(operand_dtype(u))))
 
 
 def operand_dtype(u: UOp) -> DType:
