@@ -70,7 +70,7 @@ class Draw:
       Unfit: they don't.
     """
     with np.errstate(all="ignore"):
-      value = step.mirror(*(self.values[i] for i in step.args))
+      value = _whole(step.mirror(*(self.values[i] for i in step.args)))
     if not 0 < value.data.size <= LIMIT or value.data.dtype != numpy_dtype(value.dtype):
       raise Unfit
     self.steps.append(step._replace(dtype=value.dtype))
@@ -107,6 +107,11 @@ class Draw:
     return self.new(v.dtype, tuple(1 if self.chance(0.15) else s for s in v.shape), kind)
 
 
+def _whole(v: Value) -> Value:
+  """With an array, where numpy makes a scalar of one element."""
+  return v._replace(data=np.asarray(v.data))
+
+
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
   try:
     return np.broadcast_shapes(shape, to) == to
@@ -137,7 +142,7 @@ def values_of(steps: tuple[Step, ...], leaves: dict[int, Step] | None = None) ->
   with np.errstate(all="ignore"):
     for i, step in enumerate(steps):
       step = (leaves or {}).get(i, step)
-      values.append(step.mirror(*(values[a] for a in step.args)))
+      values.append(_whole(step.mirror(*(values[a] for a in step.args))))
   return values
 
 
