@@ -48,6 +48,20 @@ def test_indices_wrap_in_their_own_dtype(dtype, change):
     assert np.array_equal(Tensor(short).realize()[change(Tensor(i).realize())].numpy(), short[change(i)])
 
 
+@pytest.mark.parametrize("index", [np.int8, np.uint8, np.int16, np.uint16], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int8, np.float16], ids=lambda d: d.__name__)
+def test_narrow_indices_of_all_sizes_of_elements(dtype, index, rng):
+  """The words of 64-bit elements are at twice the index, which is not to wrap in its dtype."""
+  size = min(np.iinfo(index).max + 1, 40000)
+  table, i = np.arange(size).astype(dtype), np.append(rng.permutation(size)[:50], size - 1).astype(index)
+  assert np.array_equal(Tensor(table).realize()[Tensor(i).realize()].numpy(), table[i])
+  target, expected = Tensor(np.zeros(size, dtype)).realize(), np.zeros(size, dtype)
+  i = np.unique(i)
+  target[Tensor(i).realize()] = Tensor(table[:len(i)]).realize()
+  expected[i] = table[:len(i)]
+  assert np.array_equal(target.numpy(), expected)
+
+
 def test_what_is_stored_to_wraps_too():
   def scatter(out: UOp, at: UOp) -> UOp:
     i = UOp.range(4, 0)

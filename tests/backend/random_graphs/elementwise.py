@@ -1,7 +1,8 @@
 """Operations element by element.
 
 Left out, since tinygrad itself is at odds with numpy there, on every device: a value with itself (x / x is 1, x - x and x * 0 are 0 for NaN
-too, (x * y) / y is x), the negative of unsigned integers (taken to be at most 0), floats to integers out of range.
+too, (x * y) / y is x), negative zeros that come of a zero (0 * x and 0 / x are 0 where it sees the constant, as in a part of a triangle),
+the negative of unsigned integers (taken to be at most 0), floats to integers out of range.
 """
 from __future__ import annotations
 
@@ -38,6 +39,8 @@ def _arithmetic(sign: str, f: np.ufunc, weight: float):
 
     def mirror(x: Value, y: Value) -> Value:
       if x.is_float:
+        if f is np.multiply:
+          no_zero_of_zero(wide(x), wide(y), wide(x) * wide(y))
         return once(f(wide(x), wide(y)), x.dtype, x, y)
       return x.having(f(x.data, y.data).astype(x.data.dtype))
     return Step(f.__name__, f"{{0}} {sign} {{1}}", (a, d.mate(a)), mirror)
@@ -55,8 +58,13 @@ def quotient(d: Draw) -> Step:
   return Step("quotient", "{0} / {1}", (a, d.mate(a, d.choose(["any", "nonzero"]))), divided)
 
 
+def no_zero_of_zero(x: np.ndarray, y: np.ndarray, result: np.ndarray) -> None:
+  need(not (np.signbit(result) & (result == 0) & ((x == 0) | (y == 0))).any())
+
+
 def divided(x: Value, y: Value) -> Value:
   need(not y.loose and not x.loose)
+  no_zero_of_zero(wide(x), np.ones(()), wide(x) / wide(y))
   return once(wide(x) / wide(y), x.dtype)
 
 
@@ -102,6 +110,8 @@ def constant(d: Draw) -> Step:
 
   def mirror(x: Value) -> Value:
     if x.is_float:
+      if sign in "*/":
+        no_zero_of_zero(wide(x), np.ones(()), f(wide(x), c))
       return once(f(wide(x), c), x.dtype, x)
     return x.having(f(x.data, x.data.dtype.type(c)))
   return Step("constant", f"{{0}} {sign} {c}", (a,), mirror)

@@ -7,7 +7,8 @@ conversion to 32 bits wrapped; this machine's saturates, so the words are cut ap
 Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
 dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
 
-Indices: those of 64 bits are cut to 32 before 64-bit values are taken apart, as tinygrad takes none of those apart that are indices.
+Indices: those of 64 bits are cut to 32 before 64-bit values are taken apart, as tinygrad takes none of those apart that are indices; and those
+of 8 and 16 bits become as wide, since words of 64-bit values are at twice their index, which must not wrap.
 """
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from ..uops import constant
 from .long_division import divide
 
 LONG = (dtypes.int64, dtypes.uint64)
+OTHER = (*LONG, dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16)
+"""Dtypes of indices that are not of 32 bits."""
 
 
 def _from_float(d: UOp, x: UOp) -> UOp:
@@ -32,13 +35,13 @@ def _from_float(d: UOp, x: UOp) -> UOp:
 
 
 def _narrow(u: UOp) -> UOp | None:
-  """An index of 64 bits, which tinygrad takes where it cannot tell that 32 are enough, as one of 32, which addresses have."""
+  """An index as one of 32 bits, which addresses have. (tinygrad takes 64 where it cannot tell that 32 are enough.)"""
   if len(u.src) != 2:
     return None
   at = u.src[1]
-  if at.op is Ops.WHERE and at.src[2].is_invalid and at.src[1].dtype in LONG:
+  if at.op is Ops.WHERE and at.src[2].is_invalid and at.src[1].dtype in OTHER:
     return u.replace(src=(u.src[0], at.src[1].cast(dtypes.int32).valid(at.src[0])))
-  return u.replace(src=(u.src[0], at.cast(dtypes.int32))) if at.dtype in LONG else None
+  return u.replace(src=(u.src[0], at.cast(dtypes.int32))) if at.dtype in OTHER else None
 
 
 CORRECTIONS = PatternMatcher([
