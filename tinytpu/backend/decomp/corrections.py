@@ -7,7 +7,7 @@ conversion to 32 bits wrapped; this machine's saturates, so the words are cut ap
 Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
 dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
 
-Indices: those of 64 bits are cut to 32 before 64-bit values are taken apart, as tinygrad takes none of those apart that are indices; and those
+Indices: those of 64 bits are cut to 32 before 64-bit values are taken apart, as tinygrad takes none apart that is an index; and those
 of 8 and 16 bits become as wide, since words of 64-bit values are at twice their index, which must not wrap.
 """
 from __future__ import annotations
