@@ -229,6 +229,8 @@ slowest = launch.events[launch.events["wait"].argmax()]
 print(describe(slowest))                    # launch.events is a NumPy array of records
 ```
 
+Of tinygrad's device, `Device["TINYTPU"].trace = Trace()` before its first use traces all kernels.
+
 An engine opened without a trace is not slower for it: the one that traces is compiled apart, on the simulator as on the hardware, whose
 Verilog has nothing of it otherwise. Sums are kept for all events, also for those that are dropped. A launch that raises an error, or is
 interrupted, is not added.

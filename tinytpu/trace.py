@@ -47,7 +47,7 @@ class Launch:
     return next(((what, str(x), str(y)) for what, x, y in sums if x != y), None)
 
 
-@dataclass
+@dataclass(eq=False)
 class Trace:
   """What the launches of an engine did, in order (see `machine.open_engine`). An engine adds to it; a launch that raises an error leaves
   nothing.
@@ -56,25 +56,23 @@ class Trace:
     capacity: events that are kept, 0 to 2^32, of all launches together; 80 bytes each, and as much again while an engine is open. What
       comes later is dropped and counted.
     most: launches that are kept, from 1. launches: those; dropped: how many came later.
+    room: events that still find room.
 
   Raises:
     ValueError: capacity or most out of range.
   """
   capacity: int = 1 << 20
   most: int = 1 << 16
-  launches: list[Launch] = field(default_factory=list)
-  dropped: int = 0
+  launches: list[Launch] = field(default_factory=list, init=False)
+  dropped: int = field(default=0, init=False)
+  room: int = field(default=0, init=False)
 
   def __post_init__(self) -> None:
     if not 0 <= self.capacity <= 1 << 32:
       raise ValueError(f"a trace keeps 0 to {1 << 32} events, not {self.capacity}")
     if self.most < 1:
       raise ValueError(f"a trace keeps at least one launch, not {self.most}")
-
-  @property
-  def room(self) -> int:
-    """Events that still find room."""
-    return self.capacity - sum(len(launch.events) for launch in self.launches)
+    self.room = self.capacity
 
   def add(self, program: int, entry: int, cycles: int, causes: np.ndarray, events: np.ndarray, count: int) -> None:
     """Add a launch.
@@ -85,13 +83,18 @@ class Trace:
     if len(self.launches) >= self.most:
       self.dropped += 1
       return
+    self.room -= len(events)
     kept = np.ascontiguousarray(events).view(EVENT).reshape(-1)
     self.launches.append(Launch(program, entry, cycles, dict(zip(_NAMES, map(int, causes), strict=True)), kept, count - len(kept)))
 
   def clear(self) -> None:
-    """Forget all launches."""
+    """Forget all launches: there is room again."""
     self.launches.clear()
-    self.dropped = 0
+    self.dropped, self.room = 0, self.capacity
+
+  def follow(self, other: Trace) -> None:
+    """Become a copy of `other`, whose launches are shared."""
+    self.launches, self.dropped, self.room = list(other.launches), other.dropped, other.room
 
 
 def describe(event: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +33,7 @@ class BothEngine(Guarded):
                trace: Trace | None = None):
     super().__init__()
     self.config, self.trace, self.hbm_used, self._apart = config, trace, config.hbm_bytes, False
-    self._mirror = replace(trace, launches=[]) if trace is not None else None  # of the hardware
+    self._mirror = Trace(trace.capacity, trace.most) if trace is not None else None  # of the hardware
     self.engines: dict[str, Engine] = {
       "iss": IssEngine(config, progress, trace), "rtl": RtlEngine(config, progress, waveform, self._mirror)}
 
@@ -55,7 +54,7 @@ class BothEngine(Guarded):
       raise EngineMismatch("the launch before ended in one engine only (an interrupt or an error), and they differ since: open another")
     self.engines["rtl"].hbm[:self.hbm_used] = self.hbm[:self.hbm_used]
     if self.trace is not None and self._mirror is not None:
-      self._mirror.launches, self._mirror.dropped = list(self.trace.launches), self.trace.dropped
+      self._mirror.follow(self.trace)
     self._apart = True
     results: dict[str, RunResult] = {}
     try:
