@@ -49,8 +49,8 @@ class Launch:
 
 @dataclass(eq=False)
 class Trace:
-  """What the launches of an engine did, in order (see `machine.open_engine`). An engine adds to it; a launch that raises an error leaves
-  nothing.
+  """What the launches of an engine did, in order (see `machine.open_engine`). An engine adds to it. A launch that an error or an
+  interrupt ends is not added; one of which an interrupt lost the result only may be.
 
   Attributes:
     capacity: events that are kept, 0 to 2^32, of all launches together; 80 bytes each, and as much again while an engine is open. What

@@ -17,7 +17,7 @@ from tinytpu.isa.instruction import Instr, decode, ins, pack
 from tinytpu.isa.stalls import CAUSES, NUMBER
 from tinytpu.isa.table import SLOTS
 from tinytpu.iss import layout as lay
-from tinytpu.machine import Engine, open_engine
+from tinytpu.machine import Engine, guard, open_engine
 from tinytpu.machine.both import EngineMismatch
 from tinytpu.trace import Launch, Trace, describe
 
@@ -215,6 +215,26 @@ def test_launches_at_once(small):
   machine = small["4x4"]
   launch = machine.launch([VDIV, READ_V1, HALT], repeat=3)
   assert len(machine.trace.launches) == 3 and all(other.difference(launch) is None for other in machine.trace.launches)
+
+
+@pytest.mark.parametrize("where", ["start", "run", "result"])
+def test_an_interrupt_leaves_the_next_trace_whole(small, where, monkeypatch):
+  """Wherever it comes in a launch of some 40,000 cycles, which the hardware looks up from several times."""
+  long = [[ins("sadd", d=1, a=0, imm=1000)], [ins("loop", a=1, imm=5)], [ins("sdiv", d=2, a=34, imm=3)], [ins("lend")], HALT]
+  machine = small["4x4"]
+  expected = machine.launch(long)
+  assert expected.cycles > 37_000
+
+  def step(place: str) -> None:
+    if place == where:
+      monkeypatch.undo()
+      raise KeyboardInterrupt
+
+  monkeypatch.setattr(guard, "step", step)
+  with pytest.raises(KeyboardInterrupt):
+    machine.engine.launch(0, ARGS)
+  assert len(machine.trace.launches) <= 1 + (where == "result")
+  assert expected.difference(machine.launch(long)) is None
 
 
 @pytest.mark.parametrize("seed", range(0, 500, 50))
