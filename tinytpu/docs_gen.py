@@ -240,7 +240,7 @@ One for each group that issues, in order, and one for a fault. All fields are 64
 
 {_table(("field", "meaning"), fields)}
 
-The cycles that a unit is busy with an operation follow from the cycle in which its group issued and the latencies ([isa.md](isa.md)).
+`tinytpu.trace.spans(launch, words, config)` makes of the events and the program's words the cycles in which each unit was busy.
 
 ## Causes
 {_table(("number", "cause", "in a cycle of this cause"), causes)}

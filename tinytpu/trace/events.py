@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from .isa import stalls
-from .isa.stalls import CAUSES, FIELDS
+from ..isa import stalls
+from ..isa.stalls import CAUSES, FIELDS
 
 EVENT = np.dtype([(name, "<i8") for name in FIELDS])
 """An event: the fields of `isa.stalls.FIELDS`, 8 bytes each."""
