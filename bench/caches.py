@@ -55,7 +55,7 @@ def copy(target: Path) -> dict[str, list[str]]:
   for kind in ("iss", "rtl"):
     compute(kind)
   index = f"rtl/chip-{rtl.source_key(CONFIG)}.name"
-  files = {"iss": [str(path.relative_to(source)) for path in (source / build.folder()).glob("*.code")],
+  files = {"iss": [str(path.relative_to(source)) for path in (source / build.folder()).glob("run-*.code")],
            "rtl": [index, f"rtl/{(cache.read(index) or b'').decode()}"]}
   for name in [*files["iss"], *files["rtl"], *(str(path.relative_to(source)) for path in source.glob("rtl/runtime/*.o"))]:
     restore(source / name, target / name)

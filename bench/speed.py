@@ -16,6 +16,7 @@ from rich.text import Text
 from tinytpu.asm import assemble
 from tinytpu.config import Config
 from tinytpu.machine import open_engine
+from tinytpu.trace import Trace
 
 from .loops import loops
 
@@ -23,15 +24,19 @@ PASSES = {"iss": 64_000_000, "rtl": 960_000}
 """Passes of the loops, divided by the elements of a tile."""
 
 
-def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None] | None = None) -> dict[str, dict[str, float]]:
-  """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were issued to or busy."""
+def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None] | None = None,
+                      trace: Trace | None = None) -> dict[str, dict[str, float]]:
+  """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were issued to or busy.
+  With `trace` of an engine that traces, all events that find room in it."""
   from tinytpu.isa import timing
-  engine = open_engine(config, kind, progress=progress)
+  engine = open_engine(config, kind, progress=progress, trace=trace)
   results = {}
   for name, text in loops(config).items():
     code = assemble(text, config).code_bytes()
     engine.hbm[:len(code)] = memoryview(code)
     engine.launch(0, [100], invalidate=True)
+    if trace is not None:
+      trace.clear()
     start = time.perf_counter()
     run = engine.launch(0, [PASSES[kind] // config.width])
     seconds = time.perf_counter() - start
@@ -67,6 +72,7 @@ def run(config: Config, console: Console) -> dict[str, object]:
     for kind in PASSES:
       status.update(f"loops on {kind}")
       engines[kind] = cycles_per_second(config, kind)
+      engines[f"{kind}, tracing"] = cycles_per_second(config, kind, trace=Trace())
   table = Table(title=f"Simulator speed, {config.name}", caption=f"cold RTL build {build:.1f} s")
   for column in ("engine", "loop", "cycles", "cycles/s", "VPU", "MXU"):
     table.add_column(column, justify="left" if column in ("engine", "loop") else "right")

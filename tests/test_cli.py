@@ -1,7 +1,9 @@
 """The command line, as a user types it."""
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -317,3 +319,29 @@ def test_messages_of_containers_name_the_file(tmp_path: Path) -> None:
 
 def test_fuzz_takes_no_negative_seed() -> None:
   assert CliRunner().invoke(app, ["fuzz", "-s", "-5", "-e", "iss"]).exit_code == 2
+
+
+def test_run_tells_where_the_cycles_went(source: Path, tmp_path: Path) -> None:
+  """hld issues in 51 and is readable in 86; the sum in 88; the store in memory in 91: the fence."""
+  run = ("run", str(source), "--arg", "0=0x100", "--arg", "1=5")
+  out = cli(*run, "--trace")
+  for cause, cycles, share in (("fetch", 50, "53.8%"), ("result_hbm", 34, "36.6%"), ("issue", 5, "5.4%"), ("fence", 2, "2.2%")):
+    assert re.search(rf"{cause} +│ +{cycles} │ +{share}", out), out
+  assert "events" not in out
+  table = tmp_path / "events.csv"
+  assert f"{table}: 5 events" in cli(*run, "--events", str(table)).replace("\n", "")
+  assert table.read_text().splitlines()[2] == "0,group,86,1,V,0,34,result_hbm,0,0,0"
+  out = cli(*run, "--events", str(tmp_path / "events.json"), "--most-events", "2")
+  assert "3 events found no room" in out
+  assert len(json.loads((tmp_path / "events.json").read_text())["launches"][0]["events"]) == 2
+
+
+def test_events_go_to_files_of_two_formats(source: Path, tmp_path: Path) -> None:
+  result = shell("run", str(source), "--events", str(tmp_path / "events.txt"))
+  assert result.returncode == 2 and "the file's name must end in .json or .csv" in result.stderr
+
+
+def test_traces_of_both_engines_agree(source: Path) -> None:
+  assert "engines agree: memory, registers, cycles, counters, trace" in cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5",
+                                                                               "--engine", "both", "--trace")
+  assert "all agree" in cli("fuzz", "--count", "3", "--trace")

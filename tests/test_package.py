@@ -34,9 +34,9 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
   "boot": {"backend"},
-  "fuzz": {"config", "isa", "asm", "machine"},
+  "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "fuzz", "demo"},
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from .config import PRESETS, Config, parameters
-from .isa import counters, encoding, faults, timing
+from .isa import counters, encoding, faults, stalls, timing
 from .isa.encoding import BKind, Field, MemType
 from .isa.table import OPS, SLOTS, Op
 
@@ -196,5 +196,56 @@ tinygrad's profiler report.
 """
 
 
-PAGES = {"isa.md": isa_page, "config.md": config_page}
+def trace_page() -> str:
+  """docs/trace.md: how to get a trace, the fields of its events, and all causes. Markdown."""
+  fields = [(f"`{name}`", doc) for name, doc in stalls.FIELDS.items()]
+  causes = [(number, f"`{name}`", doc) for number, (name, doc) in enumerate(stalls.CAUSES.items())]
+  return f"""# Traces
+
+Printed by `tinytpu docs` from `tinytpu/isa/stalls.py`; do not edit.
+
+A trace says of every issue group when it issued, and how long it waited for what; every cycle of a launch has one cause. What a cause is
+in a cycle is part of the timing contract ([timing.md](timing.md#causes)), so that both engines trace the same, event by event.
+
+```
+tinytpu run FILE --trace                    # where the cycles went, by cause
+tinytpu run FILE --events FILE.csv          # and what every group waited for; or FILE.json
+tinytpu fuzz --trace                        # random programs, traces of both engines compared
+```
+
+In Python a `tinytpu.trace.Trace` is given to the engine, which adds a `Launch` for every launch:
+
+```python
+from tinytpu.config import preset
+from tinytpu.machine import open_engine
+from tinytpu.trace import Trace, describe
+
+trace = Trace(capacity=1 << 20)             # events that are kept; later ones are dropped and counted
+engine = open_engine(preset("4x4"), "iss", trace=trace)   # or "rtl", or "both", which compares them
+...                                         # put a program into engine.hbm, engine.launch(address)
+launch = trace.launches[-1]
+print(launch.causes)                        # cycles by cause, which sum to launch.cycles
+slowest = launch.events[launch.events["wait"].argmax()]
+print(describe(slowest))                    # launch.events is a NumPy array of records
+```
+
+Of tinygrad's device, `Device["TINYTPU"].trace = Trace()` before its first use traces all kernels.
+
+An engine opened without a trace is not slower for it: the one that traces is compiled apart, on the simulator as on the hardware, whose
+Verilog has nothing of it otherwise. Sums are kept for all events, also for those that are dropped. A launch that an error or an
+interrupt ends is not added; one of which an interrupt lost the result only may be.
+
+## Events
+One for each group that issues, in order, and one for a fault. All fields are 64-bit integers; text formats have names in place of numbers.
+
+{_table(("field", "meaning"), fields)}
+
+`tinytpu.trace.spans(launch, words, config)` makes of the events and the program's words the cycles in which each unit was busy.
+
+## Causes
+{_table(("number", "cause", "in a cycle of this cause"), causes)}
+"""
+
+
+PAGES = {"isa.md": isa_page, "config.md": config_page, "trace.md": trace_page}
 """The generated pages of docs/, by file name."""

@@ -141,5 +141,8 @@ def test_a_reset_clears_all_buckets(host):
   assert not host.engine.state()["psums"].any()
 
 
-def test_lint():
-  assert lint(to_verilog(Chip(CONFIG), "chip"), "chip", WAIVERS) == []
+@pytest.mark.parametrize("traced", [False, True])
+def test_lint(traced):
+  verilog = to_verilog(Chip(CONFIG, traced), "chip")
+  assert lint(verilog, "chip", WAIVERS) == []
+  assert ("trace__" in verilog) == ("result_hbm_v" in verilog) == traced  # nothing of it in the hardware that is written out

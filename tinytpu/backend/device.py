@@ -19,6 +19,7 @@ from ..asm.program import Program as Container
 from ..config import Config, preset
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
 from ..machine.allow import Allow
+from ..trace import Trace
 from .emit.regalloc import spill_bytes
 from .mir.dump import launched
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
@@ -161,7 +162,11 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
 
 class TinyTPUDevice(Compiled):
   """One TinyTPU. DEV=TINYTPU is the simulator, DEV=RTL+TINYTPU the Verilated RTL, DEV=BOTH+TINYTPU both, compared after each launch;
-  DEV=TINYTPU::4x4 chooses the preset."""
+  DEV=TINYTPU::4x4 chooses the preset.
+
+  Attributes:
+    trace: set before the device is first used, every launch is added to it (docs/trace.md).
+  """
 
   def __init__(self, device: str):
     if not re.fullmatch(r"TINYTPU(:\d+)?", device):
@@ -175,6 +180,7 @@ class TinyTPUDevice(Compiled):
     self.heap = Heap(0, self.config.hbm_bytes)
     self.residency = Residency(self.config)
     self.exclusive = Exclusive()
+    self.trace: Trace | None = None
     self._stale = False
     self._code_blocks: set[int] = set()
     graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
@@ -184,7 +190,11 @@ class TinyTPUDevice(Compiled):
   @cached_property
   def engine(self) -> Engine:
     """The engine, opened at first use."""
-    return open_engine(self.config, self.kind, lambda line: print(f"{self.device}: {line}", file=sys.stderr) if DEBUG >= 1 else None)
+    def tell(line: str) -> None:
+      if DEBUG >= 1:
+        print(f"{self.device}: {line}", file=sys.stderr)
+
+    return open_engine(self.config, self.kind, tell, trace=self.trace)
 
   def upload(self, code: bytes) -> int:
     """Put code into HBM; returns its address."""

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -13,6 +14,7 @@ from .common import Engine, EngineChoice, Exit, Preset, UsageError, app, console
 if TYPE_CHECKING:
   from ..asm import Program
   from ..isa.faults import FaultRecord
+  from ..trace import Trace
 
 _ARG_BASE = Config.ARG_BASE
 Machine = Annotated[str | None, typer.Option("--preset", "--config", "-p", help="machine: a preset, perhaps with changes: "
@@ -69,15 +71,19 @@ def run(
     at: Annotated[str | None, typer.Option(help="device address of the program (default: the end of memory)")] = None,
     registers: Annotated[bool, typer.Option("--registers", "-r", help="show registers that are not zero")] = False,
     vcd: Annotated[Path | None, typer.Option(help="write the hardware's signals to this file, FILE.vcd (engines rtl and both)")] = None,
-    fst: Annotated[Path | None, typer.Option(help="the same in a format that takes less space, FILE.fst")] = None) -> None:
+    fst: Annotated[Path | None, typer.Option(help="the same in a format that takes less space, FILE.fst")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="show where the cycles went, by cause")] = False,
+    events: Annotated[Path | None, typer.Option(help="trace, and write what every group waited for, to FILE.json or FILE.csv")] = None,
+    most: Annotated[int, typer.Option("--most-events", min=0, max=1 << 26, help="events kept; later ones are dropped")] = 1 << 20) -> None:
   """Run a program; print cycles, time at the machine's clock, counters and any fault.
 
   Exit code 3 after a fault, 4 if the engines differ.
   """
   from ..machine import open_engine
   from ..machine.compare import compare
+  from ..trace import Trace, write_csv, write_json
   from . import memory
-  from .report import counter_table, print_registers
+  from .report import cause_table, counter_table, print_registers
   program = read_program(file, preset)
   waveform = vcd or fst
   if waveform and "rtl" not in engine.kinds:
@@ -86,6 +92,10 @@ def run(
     raise UsageError("--vcd and --fst both: a run writes one waveform")
   if waveform and waveform.suffix != (suffix := ".vcd" if vcd else ".fst"):
     raise UsageError(f"{waveform}: the file's name must end in {suffix}")
+  writers = {".json": write_json, ".csv": write_csv}
+  if events and events.suffix not in writers:
+    raise UsageError(f"{events}: the file's name must end in {' or '.join(writers)}")
+  traces = {kind: Trace(most) for kind in engine.kinds} if trace or events else {}
   config = machine_of(program.config)
   args = memory.arguments(program, arg or [])
   address = _program_address(program, config, at)
@@ -96,7 +106,8 @@ def run(
   try:
     for kind in engine.kinds:
       with progress(f"opening {kind}") as report:
-        engines[kind] = machine = open_engine(config, kind, progress=report, waveform=waveform if kind == "rtl" else None)
+        engines[kind] = machine = open_engine(config, kind, progress=report, waveform=waveform if kind == "rtl" else None,
+                                                   trace=traces.get(kind))
       for start, data in before:
         machine.hbm[start:start + len(data)] = data
       code = program.code_bytes()
@@ -105,6 +116,9 @@ def run(
       result = machine.launch(address, args, limit=limit, invalidate=True)
       outcomes[kind] = (result, time.perf_counter() - started)
     console.print(counter_table(program.name, outcomes, config))
+    if traces:
+      console.print(cause_table({kind: found.launches[0] for kind, found in traces.items()}))
+      _tell_events(traces[engine.kinds[0]], events, writers)
     for kind, (result, _) in outcomes.items():
       if result.fault:
         say(f"{kind}: fault {result.fault}", "bold red")
@@ -120,12 +134,23 @@ def run(
         say(f"engines differ: {line}", "bold red", to=errors)
       raise typer.Exit(Exit.MISMATCH)
     if len(engines) == 2:
-      say("engines agree: memory, registers, cycles, counters", "green")
+      say("engines agree: memory, registers, cycles, counters" + ", trace" * bool(traces), "green")
     if any(result.fault for result, _ in outcomes.values()):
       raise typer.Exit(Exit.FAULT)
   finally:
     for machine in engines.values():
       machine.close()
+
+
+def _tell_events(trace: Trace, path: Path | None, writers: Mapping[str, Callable[[Trace, TextIO], None]]) -> None:
+  """Write the events to a file, if there is one to write, and say how many were dropped."""
+  launch = trace.launches[0]
+  if path:
+    with path.open("w", encoding="utf-8") as file:
+      writers[path.suffix](trace, file)
+    say(f"{path}: {len(launch.events):,} events")
+  if launch.dropped:
+    say(f"{launch.dropped:,} events found no room (--most-events); the table holds for all")
 
 
 def _program_address(program: Program, config: Config, at: str | None) -> int:
@@ -154,10 +179,11 @@ def fuzz(
     count: Annotated[int, typer.Option("--count", "--n", "-n", min=1, help="random programs")] = 200,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="seed of the first")] = 0,
     engine: Engine = EngineChoice.BOTH,
-    preset: Preset = "4x4") -> None:
+    preset: Preset = "4x4",
+    trace: Annotated[bool, typer.Option("--trace", help="compare what every group waited for, too")] = False) -> None:
   """Run random programs on the engines and compare memory, registers and cycles. Exit code 4 on a difference."""
   from ..fuzz import run_fuzz
-  if run_fuzz(count, seed, machine_of(preset), engines=engine.kinds, tell=say):
+  if run_fuzz(count, seed, machine_of(preset), engines=engine.kinds, tell=say, trace=trace):
     raise typer.Exit(Exit.MISMATCH)
 
 

@@ -8,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..config import Config
+from ..isa.stalls import CAUSES
+from ..trace import Launch
 from .common import console, say
 
 
@@ -25,6 +27,23 @@ def counter_table(name: str, outcomes: dict[str, Any], config: Config) -> Table:
   for counter in runs[0][0].counters:
     if any(result.counters.get(counter) for result, _ in runs):
       table.add_row(counter, *(f"{result.counters.get(counter, 0):,}" for result, _ in runs))
+  return table
+
+
+def cause_table(launches: dict[str, Launch]) -> Table:
+  """Where the cycles of a launch went, by engine: cycles and share of each cause, the largest first; causes without any are left out."""
+  table = Table(title="where the cycles went", title_justify="left")
+  table.add_column("cause")
+  for kind in launches:
+    table.add_column(kind, justify="right")
+    table.add_column("share", justify="right")
+  table.add_column("what")
+  first = next(iter(launches.values()))
+  for cause in sorted(CAUSES, key=lambda name: -first.causes[name]):
+    if any(launch.causes[cause] for launch in launches.values()):
+      cells = [cell for launch in launches.values()
+               for cell in (f"{launch.causes[cause]:,}", f"{launch.causes[cause] / launch.cycles:.1%}")]
+      table.add_row(cause, *cells, Text(CAUSES[cause].replace("`", "")))
   return table
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..config import Config
 from ..machine import Engine, open_engine
-from .case import Case, Difference, compare, execute
+from ..trace import Launch, Trace
+from .case import Case, Difference, Outcome, compare, execute
 from .generate import generate
 from .program import Tree
 from .shrink import shrink
@@ -17,13 +18,13 @@ HISTORY = (0, 1, 2, 4, 8, 16, 32)
 
 
 def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss", "rtl"), *, tell: Callable[[str], None] = print,
-             opener: Callable[[str], Engine] | None = None) -> int:
+             opener: Callable[[str], Engine] | None = None, trace: bool = False) -> int:
   """Run the random programs `seed` to `seed + n - 1` and compare the engines; with one engine only, compare it with itself
   on a second run (nothing may depend on what ran before). The first program that differs is cut down and told.
 
   Args:
     engines: one or two kinds, as for `machine.open_engine`. tell: takes lines of text.
-    opener: opens an engine by its kind; machine.open_engine if not given.
+    opener: opens an engine by its kind; machine.open_engine if not given. trace: compare what they trace, too, event by event.
 
   Returns:
     Number of programs that failed: 0 or 1, as it stops there.
@@ -35,7 +36,7 @@ def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss",
     raise ValueError(f"one or two engines can be compared, not {len(engines)}")
 
   def fresh() -> list[Engine]:
-    return [opener(kind) if opener else open_engine(config, kind, tell) for kind in engines]
+    return [opener(kind) if opener else open_engine(config, kind, tell, trace=Trace() if trace else None) for kind in engines]
 
   machines = fresh()
   launches = cycles = operations = faults = 0
@@ -46,8 +47,8 @@ def run_fuzz(n: int, seed: int, config: Config, engines: Sequence[str] = ("iss",
       told = time.monotonic()
       tell(f"fuzz: {number - seed} of {n} programs, all agree")
     case = generate(number, config)
-    outcomes = [execute(case, machine) for machine in _pair(machines)]
-    if found := compare(outcomes):
+    outcomes, found = _differences(case, _pair(machines))
+    if found:
       _close(machines)
       tell(report(case, found, fresh, number - seed))
       return 1
@@ -70,9 +71,8 @@ def report(case: Case, found: Sequence[Difference], fresh: Callable[[], list[Eng
   def differences(cases: Sequence[Case]) -> list[Difference]:
     """Of the last of `cases`, run in order on fresh engines; empty if none is like those found."""
     machines = fresh()
-    outcomes = [[execute(c, machine) for c in cases][-1] for machine in _pair(machines)]
+    differing = [_differences(c, _pair(machines))[1] for c in cases][-1]
     _close(machines)
-    differing = compare(outcomes)
     return differing if any(d.what.split("[")[0] in kinds for d in differing) else []
 
   cases: list[Case] = []
@@ -92,6 +92,23 @@ def report(case: Case, found: Sequence[Difference], fresh: Callable[[], list[Eng
   for c in cases[:-1]:
     lines += [f"only after this program (cut down from seed {c.seed}):", c.text()]
   return "\n".join([*lines, "smallest program that differs:", cases[-1].text(), *(f"  {d}" for d in differences(cases))])
+
+
+def _differences(case: Case, machines: Sequence[Engine]) -> tuple[list[list[Outcome]], list[Difference]]:
+  """Outcomes of a case on two engines, and in what they differ: its end, or else its trace."""
+  outcomes: list[list[Outcome]] = []
+  traces: list[list[Launch]] = []
+  for machine in machines:
+    trace: Trace | None = getattr(machine, "trace", None)
+    if trace is not None:
+      trace.clear()
+    outcomes.append(execute(case, machine))
+    traces.append(list(trace.launches) if trace is not None else [])
+  found = compare(outcomes)
+  for i, (a, b) in enumerate(zip(*traces, strict=True)):
+    if not found and (difference := a.difference(b)):
+      found = [Difference((i + case.repeat - 1) // case.repeat, f"trace[{difference[0]}]", difference[1:])]
+  return outcomes, found
 
 
 def _pair(machines: list[Engine]) -> list[Engine]:

@@ -41,9 +41,13 @@ _LOADED = folder()
 """Of the sources as they were when this process read them."""
 
 
-def is_cached() -> bool:
-  """Whether the compiled simulator is on disk already."""
-  return any(cache.find(f"{_LOADED}/{path.name}") for path in (cache.root() / _LOADED).glob("*.code"))
+def is_cached(traced: bool = False) -> bool:
+  """Whether the compiled simulator, or the one that traces, is on disk already."""
+  return any(cache.find(f"{_LOADED}/{path.name}") for path in (cache.root() / _LOADED).glob(f"{_VARIANTS[traced]}-*.code"))
+
+
+_VARIANTS = ("run", "trace")
+"""How the files begin of the simulator, and of the one that traces."""
 
 
 class _Kept(NullCache):
@@ -52,7 +56,8 @@ class _Kept(NullCache):
   @staticmethod
   def _name(signature: Any, codegen: Any) -> str:
     key = repr((signature, codegen.magic_tuple()))
-    return f"{_LOADED}/run-{hashlib.sha256(key.encode()).hexdigest()[:16]}.code"
+    traced = signature[-2] != numba.types.none  # the argument `trace` of core.run
+    return f"{_LOADED}/{_VARIANTS[traced]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.code"
 
   def load_overload(self, sig: Any, target_context: Any) -> Any:
     target_context.refresh()

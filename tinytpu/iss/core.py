@@ -11,6 +11,7 @@ from ..config import Config
 from ..isa import encoding as enc
 from ..isa import timing
 from ..isa.faults import Fault
+from ..isa.stalls import FAULT as FAULT_EVENT
 from . import layout as lay
 from .control import HALT, SLDEP, SLDX, branch, control_fault, loop_state, waits
 from .cross import MMLD, PCLR, PCLRA, PPOP, PPOPR, PPOPZ, PPUSH, XALL, XANY, XPERM, XTOS, cross, pop, to_scalar
@@ -21,6 +22,7 @@ from .lanes import INNER, scalar, vector
 from .matrix import matrix_step
 from .permit import permit
 from .reduce import reduction
+from .trace import blame, note, note_group
 from .vmem import vmem_atomic, vmem_load, vmem_store
 
 u32, i64 = np.uint32, np.int64
@@ -37,8 +39,9 @@ PSUM_ROW, HELD_ROW, B_ROW, V_ROW, X_ROW, L_ROW, T_ROW = (
 C, S, V, X, L, T = lay.C, lay.S, lay.V, lay.X, lay.L, lay.T
 FORM, UNIT, BUSY, SWAP, INDEX, FLEX = lay.FORM, lay.UNIT, lay.BUSY, lay.SWAP, lay.INDEX, lay.FLEX
 STEP, FORMAT, CLEAR, HELD, REDUCTION, ALONG = lay.STEP, lay.FORMAT, lay.CLEAR, lay.HELD, lay.REDUCTION, lay.ALONG
-N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_REFILL = (
-  lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "refills"))
+N_GROUPS, N_SLOT_C, N_DIV, N_MXU, N_VMEM, N_HBM, N_DMA, N_REFILL = (
+  lay.COUNTER[n] for n in ("groups", "slot_C", "div_ops", "mxu_steps", "vmem_cycles", "hbm_lines", "dma_lines", "refills"))
+DMA_NEXT = lay.DMA_NEXT
 LOAD, WORD_BYTES = timing.LOAD, enc.WORD_BYTES
 ILLEGAL, WATCHDOG = int(Fault.ILLEGAL), int(Fault.WATCHDOG)
 
@@ -97,17 +100,20 @@ def copy_row(R, to, source, blocks):
 
 
 @jit
-def fault(ctl, cause, pc, cycle, info):
-  """Record a fault and stop."""
+def fault(ctl, trace, present, blamed, cause, pc, cycle, info):
+  """Record a fault and stop. present, blamed: when the group was present, and what it waited for."""
+  if trace is not None:
+    note(trace, FAULT_EVENT, cycle, pc, 0, present, ctl[LOOK], blamed, 0, 0, 0)
   ctl[STATUS], ctl[FAULT], ctl[FAULT_PC], ctl[FAULT_CYCLE], ctl[FAULT_INFO], ctl[END] = 2, cause, pc, cycle, info, cycle
 
 
 @jit
 def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm32, hbm64, tags, text, slots, deps, meta, latency, interval,
-        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, ranges, budget):
+        loop_start, loop_total, loop_count, dma, counts, memo, address, count, words, ranges, trace, budget):
   """Run at most `budget` groups, or to the end of the launch (ctl[STATUS] != 0).
 
-  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where; ranges: a table of `permit`.
+  Args: see `tinytpu.machine.iss`, which owns the arrays; `layout` says what is where; ranges: a table of `permit`; trace: what
+    `iss.trace` fills, or None, which makes another function of it.
   """
   width, side, beat_shift = geo[WIDTH], geo[SIDE], geo[BEAT_SHIFT]
   blocks, block_words = width // INNER, (1 << geo[BLOCK_SHIFT]) // WORD_BYTES
@@ -131,10 +137,10 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
     if meta[g, STATE] == 0:
       decode(text, slots, deps, meta, latency, interval, g, pc)
     if present >= ctl[LIMIT]:
-      fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
+      fault(ctl, trace, present, 0, WATCHDOG, pc, ctl[LIMIT], 0)
       return
     if meta[g, STATE] == 2:
-      fault(ctl, ILLEGAL, pc, present, 0)
+      fault(ctl, trace, present, 0, ILLEGAL, pc, present, 0)
       return
     word_c, word_t = slots[g, C], slots[g, T]
 
@@ -144,7 +150,7 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       if word_c != 0:
         cause, info = control_fault(word_c, ctl[DEPTH])
         if cause != 0:
-          fault(ctl, cause, pc, present, info)
+          fault(ctl, trace, present, 0, cause, pc, present, info)
           return
       t = max(t, waits(word_c, word_t, dma, ctl[FENCE], ctl[TAIL]))
     for i in range(meta[g, DEPS]):
@@ -165,13 +171,20 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
         sport |= 1 << slat
       if xlat != 0:
         xport |= 1 << xlat
+    blamed = 0
+    if trace is not None:
+      last = min(t, ctl[LIMIT]) - 1
+      if last >= present:
+        blamed = blame(last, g, deps, meta, ready, trace[2], word_c, word_t, dma, ctl)
     if t >= ctl[LIMIT]:
-      fault(ctl, WATCHDOG, pc, ctl[LIMIT], 0)
+      fault(ctl, trace, present, blamed, WATCHDOG, pc, ctl[LIMIT], 0)
       return
     if vlat | slat | xlat:
       ctl[BASE], ctl[VPORT], ctl[SPORT], ctl[XPORT] = t, vport, sport, xport
     counts[N_GROUPS] += 1
     tail = ctl[TAIL]
+    if trace is not None:
+      lines, transfers = counts[N_HBM] + counts[N_DMA], dma[0, DMA_NEXT] + dma[1, DMA_NEXT]
 
     # -- execution: operands are read before results are written back below -------------------------------
     word_s, word_v, word_x, word_l = slots[g, S], slots[g, V], slots[g, X], slots[g, L]
@@ -311,11 +324,14 @@ def run(ctl, geo, sregs, R, F, B, ready, vmem8, vmem16, vmem32, hbm8, hbm16, hbm
       copy_row(R, write_t, T_ROW, blocks)
     ctl[TAIL] = tail
 
+    if trace is not None:
+      note_group(trace, t, pc, present, ctl[LOOK], blamed, slots, g, load_n + store_n, counts[N_HBM] + counts[N_DMA] - lines, dma,
+                 dma[0, DMA_NEXT] + dma[1, DMA_NEXT] != transfers)
     ctl[PC], ctl[LOOK] = following, t
     if cause == 0:
       cause, info = denied, denied_info
     if cause != 0:
-      fault(ctl, cause, pc, t + 1, info)
+      fault(ctl, trace, t + 1, 0, cause, pc, t + 1, info)
       if halted:
         return    # nothing follows halt: no look-up
     elif halted:

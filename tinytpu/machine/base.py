@@ -10,6 +10,7 @@ import numpy as np
 
 from ..config import Config
 from ..isa.faults import FaultRecord
+from ..trace import Trace
 
 if TYPE_CHECKING:
   from .allow import Allow
@@ -57,6 +58,10 @@ class Engine(Protocol):
   @property
   def config(self) -> Config:
     """Parameters of the machine."""
+
+  @property
+  def trace(self) -> Trace | None:
+    """Where launches are added to, None of an engine that does not trace."""
 
   @property
   def hbm(self) -> np.ndarray:
@@ -115,13 +120,14 @@ def check_launch(config: Config, program_address: int, args: Sequence[int], entr
 
 
 def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], None] | None = None,
-                waveform: Path | None = None) -> Engine:
+                waveform: Path | None = None, trace: Trace | None = None) -> Engine:
   """Open an engine for `config`: "iss", the simulator, or "rtl", the Verilated RTL. Same program, same memory, same cycles:
   "both" runs every launch on either and raises `both.EngineMismatch` if they differ.
 
   Args:
     progress: called with a line of text before and after anything slow (compilation that is not in the cache yet).
     waveform: file to write (.vcd or .fst), not of the simulator alone.
+    trace: every launch is added to it (docs/trace.md). The engine is then another build, and slower; without it nothing is.
 
   Raises:
     ValueError: unknown kind (the message lists those that exist), or a waveform of the simulator.
@@ -130,11 +136,11 @@ def open_engine(config: Config, kind: str = "iss", progress: Callable[[str], Non
     raise ValueError("waveforms show the hardware's signals, and the simulator has none: use the engine rtl")
   if kind == "iss":
     from .iss import IssEngine
-    return IssEngine(config, progress)
+    return IssEngine(config, progress, trace)
   if kind == "rtl":
     from .rtl import RtlEngine
-    return RtlEngine(config, progress, waveform)
+    return RtlEngine(config, progress, waveform, trace)
   if kind == "both":
     from .both import BothEngine
-    return BothEngine(config, progress, waveform)
+    return BothEngine(config, progress, waveform, trace)
   raise ValueError(f"unknown engine {kind!r}; engines: {', '.join(KINDS)}")

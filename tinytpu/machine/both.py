@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import Config
+from ..trace import Trace
 from . import guard
 from .allow import Allow
 from .base import Engine, LaunchError, RunResult
@@ -28,10 +29,13 @@ class BothEngine(Guarded):
       who knows how much is in use says so.
   """
 
-  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None):
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None,
+               trace: Trace | None = None):
     super().__init__()
-    self.config, self.hbm_used, self._apart = config, config.hbm_bytes, False
-    self.engines: dict[str, Engine] = {"iss": IssEngine(config, progress), "rtl": RtlEngine(config, progress, waveform)}
+    self.config, self.trace, self.hbm_used, self._apart = config, trace, config.hbm_bytes, False
+    self._mirror = Trace(trace.capacity, trace.most) if trace is not None else None  # of the hardware
+    self.engines: dict[str, Engine] = {
+      "iss": IssEngine(config, progress, trace), "rtl": RtlEngine(config, progress, waveform, self._mirror)}
 
   @property
   def hbm(self) -> np.ndarray:
@@ -43,12 +47,14 @@ class BothEngine(Guarded):
     """As `Engine.launch`.
 
     Raises:
-      EngineMismatch: cycles, counters, fault, registers or memories are not the same, or an interrupt or error has come between
+      EngineMismatch: cycles, counters, fault, registers, memories or traces are not the same, or an interrupt or error has come between
         the engines before, so that one ran what the other did not.
     """
     if self._apart:
       raise EngineMismatch("the launch before ended in one engine only (an interrupt or an error), and they differ since: open another")
     self.engines["rtl"].hbm[:self.hbm_used] = self.hbm[:self.hbm_used]
+    if self.trace is not None and self._mirror is not None:
+      self._mirror.follow(self.trace)
     self._apart = True
     results: dict[str, RunResult] = {}
     try:
@@ -59,7 +65,7 @@ class BothEngine(Guarded):
       self._apart = bool(results)  # refused before it began
       raise
     self._apart = False
-    if differences := compare(self.engines, results, self.hbm_used):
+    if differences := compare(self.engines, results, self.hbm_used, repeat):
       raise EngineMismatch(f"engines differ in the program at {program_address:#x}:\n  " + "\n  ".join(differences))
     return results["iss"]
 

@@ -8,11 +8,13 @@ from .base import Engine, RunResult
 _CHUNK = 1 << 24
 
 
-def compare(engines: dict[str, Engine], results: dict[str, RunResult], hbm_bytes: int | None = None) -> list[str]:
+def compare(engines: dict[str, Engine], results: dict[str, RunResult], hbm_bytes: int | None = None,
+            launches: int = 1) -> list[str]:
   """What differs between two engines after a launch, a line for each kind of state; empty if nothing does.
 
   Args:
     engines, results: the two engines and what they returned, by name. hbm_bytes: how much of device memory is compared; None: all.
+    launches: of engines that trace, how many launches, from the last one back, are compared event by event.
   """
   (name_a, a), (name_b, b) = engines.items()
   result_a, result_b = results[name_a], results[name_b]
@@ -24,6 +26,10 @@ def compare(engines: dict[str, Engine], results: dict[str, RunResult], hbm_bytes
     count_a, count_b = result_a.counters.get(counter, 0), result_b.counters.get(counter, 0)
     if count_a != count_b:
       lines.append(f"counter {counter}: {name_a} {count_a}, {name_b} {count_b}")
+  if a.trace is not None and b.trace is not None:
+    for launch_a, launch_b in zip(a.trace.launches[-launches:], b.trace.launches[-launches:], strict=True):
+      if found := launch_a.difference(launch_b):
+        lines.append(f"trace, {found[0]}: {name_a} {found[1]}; {name_b} {found[2]}")
   state_a, state_b = a.state(), b.state()
   for key in state_a:
     if (at := _first_difference(state_a[key].reshape(-1), state_b[key].reshape(-1))) is not None:

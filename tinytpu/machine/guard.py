@@ -12,6 +12,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from ..trace import Trace
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -28,9 +30,10 @@ class Guarded:
   """What engines have in common. Public methods are wrapped in `exclusive`; subclasses give `_rest`, `_free` and memory.
 
   Attributes:
-    hbm: all of device memory, as `base.Engine`.
+    hbm: all of device memory, trace: where launches are added to, as `base.Engine`.
   """
 
+  trace: Trace | None = None
   _hbm: np.ndarray
 
   def __init__(self) -> None:

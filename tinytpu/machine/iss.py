@@ -10,10 +10,13 @@ from ..config import Config
 from ..isa.counters import COUNTERS
 from ..isa.encoding import WORD_BYTES
 from ..isa.faults import Fault, FaultRecord
+from ..isa.stalls import FIELDS, NUMBER
 from ..iss import build
 from ..iss import layout as lay
 from ..iss.layout import Ctl
 from ..iss.permit import DENIED, OFF
+from ..iss.trace import EVENTS, blamed
+from ..trace import Trace
 from . import guard
 from .allow import Allow, denied
 from .base import RunResult, check_launch
@@ -26,9 +29,12 @@ SLICE = 1 << 22
 class IssEngine(Guarded):
   """`base.Engine` on the instruction-set simulator."""
 
-  def __init__(self, config: Config, progress: Callable[[str], None] | None = None):
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, trace: Trace | None = None):
     super().__init__()
-    self.config, self._running, self._ranges = config, False, OFF
+    self.config, self.trace, self._running, self._ranges = config, trace, False, OFF
+    self._traced: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # as iss.trace has it
+    if trace is not None:
+      self._traced = np.zeros((trace.capacity, len(FIELDS)), np.int64), np.zeros(EVENTS + 1, np.int64), blamed()
     width, banks, words = config.width, config.vector_lanes, config.ibuf_blocks * config.ibuf_block_bytes // WORD_BYTES
     self._hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._vmem = np.zeros(config.vmem_bytes, np.uint8)
@@ -54,10 +60,10 @@ class IssEngine(Guarded):
 
   def _warm_up(self, progress: Callable[[str], None] | None) -> None:
     """Compile or load now, so that the first launch is not the slow one."""
-    if progress and not build.is_cached():
+    if progress and not build.is_cached(self._traced is not None):
       progress("compiling the simulator (once per version, about half a minute)")
     start = time.perf_counter()
-    self._run(*self._arrays, OFF, 0)
+    self._run(*self._arrays, OFF, self._traced, 0)
     if progress and (took := time.perf_counter() - start) > 5:
       progress(f"simulator compiled in {took:.1f} s")
 
@@ -73,25 +79,51 @@ class IssEngine(Guarded):
     for _ in range(repeat):
       for array in (ctl, self._ready, self._dma, self._counts):
         array[:] = 0
+      traced = self._begin_trace()
       guard.step("start")
       ctl[Ctl.PROGRAM], ctl[Ctl.PC], ctl[Ctl.LIMIT] = program_address, entry, limit
       self._running = True
       while not ctl[Ctl.STATUS]:
         guard.step("run")
-        self._run(*self._arrays, self._ranges, SLICE)
+        self._run(*self._arrays, self._ranges, traced, SLICE)
       self._running = False
       guard.step("result")
       if allow and ctl[Ctl.FAULT] >= DENIED:
         raise denied(allow, self.hbm, program_address, *(int(ctl[i]) for i in (Ctl.FAULT, Ctl.FAULT_PC, Ctl.FAULT_CYCLE, Ctl.FAULT_INFO)))
+      cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
+      self._end_trace(traced, program_address, entry, cycles)
     cause = Fault(int(ctl[Ctl.FAULT]))
     record = FaultRecord(cause, int(ctl[Ctl.FAULT_PC]), int(ctl[Ctl.FAULT_CYCLE]), int(ctl[Ctl.FAULT_INFO])) if cause else None
-    cycles = int(max(ctl[Ctl.END] + 1, ctl[Ctl.TAIL]))
     return RunResult(cycles, record, {name: int(n) for name, n in zip(COUNTERS, self._counts, strict=True)})
+
+  def _begin_trace(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """What the compiled code fills in the next launch: as many events as there is room for."""
+    if self.trace is None or self._traced is None:
+      return None
+    events, tally, causes = self._traced
+    tally[:] = 0
+    return events[:self.trace.room], tally, causes
+
+  def _end_trace(self, traced: tuple[np.ndarray, np.ndarray, np.ndarray] | None, program: int, entry: int, cycles: int) -> None:
+    """Add the launch to the trace: with the cycles that the compiled code has not counted one by one."""
+    if self.trace is None or traced is None:
+      return
+    events, tally, _ = traced
+    for cause, count in (("issue", self._counts[COUNTERS.index("groups")]), ("launch", 1), ("fault", self._ctl[Ctl.FAULT] != 0)):
+      tally[NUMBER[cause]] = count
+    now, (inbound, outbound) = int(self._ctl[Ctl.END]) + 1, self._dma[:, :lay.DMA_NEXT].max(axis=1)
+    busy = self._ready[lay.VMEM] + (self._ready[lay.VMEM] != 0)  # VMEM is free a cycle before nothing of it is outstanding
+    for cause, until in (("drain_dma_out", outbound), ("drain_dma_in", inbound), ("drain_hbm", self._ctl[Ctl.FENCE]), ("drain_vmem", busy),
+                         ("drain_result", cycles)):
+      tally[NUMBER[cause]] = max(0, int(until) - now)
+      now = max(now, int(until))
+    count = int(tally[EVENTS])
+    self.trace.add(program, entry, cycles, tally[:EVENTS], events[:count].copy(), count)
 
   def _rest(self) -> None:
     if self._running:
       if not self._ctl[Ctl.STATUS]:
-        self._run(*self._arrays, self._ranges, SLICE)
+        self._run(*self._arrays, self._ranges, self._traced, SLICE)
       if not self._ctl[Ctl.STATUS]:
         self._tags[:] = -1  # as the hardware's reset does
       self._running = False

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import cache
 from ..config import Config
+from ..isa import stalls
 from ..isa.counters import COUNTERS
 from ..isa.faults import Fault, FaultRecord
 from ..rtl.chip import GATED_DOMAINS, Chip
@@ -21,6 +22,7 @@ from ..rtl.compiler import compiler_identity, find_compiler
 from ..rtl.csr import Csr, window_select
 from ..rtl.verilate import build_library, open_library, to_verilog
 from ..rtl.window import Space
+from ..trace import Trace
 from . import guard
 from .allow import Allow
 from .base import RunResult, check_launch
@@ -51,23 +53,24 @@ WAVEFORMS = {"vcd": ("VerilatedVcdC", "verilated_vcd_c.h"), "fst": ("VerilatedFs
 """Formats of waveforms, which are the suffixes of their files: the class that writes them, and where it is declared."""
 
 
-def library(config: Config, progress: Callable[[str], None] | None = None, waveform: str = "") -> Path:
+def library(config: Config, progress: Callable[[str], None] | None = None, waveform: str = "", traced: bool = False) -> Path:
   """Path of the shared library that simulates the chip for `config`, found in the cache or built.
 
   Args:
     waveform: one that can write waveforms in this format, a key of `WAVEFORMS`; it is slower, and a library of its own.
+    traced: one of a chip with a trace port, a library of its own as well.
     progress: called with lines of text while building.
 
   Raises:
     rtl.verilate.RtlBuildError: no Verilator or C++ compiler (the message says what to install), or a tool failed.
   """
   tell = progress or (lambda line: None)
-  index = f"rtl/chip-{source_key(config)}{waveform and '-' + waveform}.name"
+  index = f"rtl/chip-{source_key(config)}{waveform and '-' + waveform}{'-traced' * traced}.name"
   if (target := cache.read(index)) and (found := cache.find(f"rtl/{target.decode()}")):
     return found
   start = time.perf_counter()
   tell("RTL engine: generating Verilog")
-  verilog = to_verilog(Chip(config), "chip")
+  verilog = to_verilog(Chip(config, traced), "chip")
   gated = " ".join(f"X({domain})" for domain in GATED_DOMAINS)
   constants = f"#define HBM_LATENCY {config.hbm_latency}\n#define LINE_BYTES {config.line_bytes}\n#define GATED(X) {gated}\n"
   options: dict[str, Any] = {}
@@ -76,12 +79,23 @@ def library(config: Config, progress: Callable[[str], None] | None = None, wavef
     constants += f'#define HALF_CYCLE {round(1e12 / config.clock_hz / 2)}\n'
     constants += f'#define WAVEFORM_FILE {name}\n#define WAVEFORM_HEADER "{header}"\n'
     options = {"trace": waveform, "opt": ("-O1",)}
-  harness = constants + Path(__file__).parent.parent.joinpath("rtl", "chip_harness.cpp").read_text()
+  parts = (["chip_trace.h"] if traced else []) + ["chip_harness.cpp"]
+  harness = constants + (_trace_constants() if traced else "")
+  harness += "".join(Path(__file__).parent.parent.joinpath("rtl", part).read_text() for part in parts)
   path = build_library(verilog, "chip", harness, **options,
                        progress=lambda stage, done: tell(f"RTL engine: {stage}, {done:.0%} done, {time.perf_counter() - start:.0f} s"))
   cache.keep(index, path.name.encode())
   tell(f"RTL engine: built in {time.perf_counter() - start:.1f} s")
   return path
+
+
+def _trace_constants() -> str:
+  """What chip_trace.h asks for."""
+  numbers = {f"FIELD_{name}": i for i, name in enumerate(stalls.FIELDS)} | {f"CAUSE_{name}": i for name, i in stalls.NUMBER.items()}
+  numbers |= {"FIELDS": len(stalls.FIELDS), "CAUSES": len(stalls.CAUSES), "FIRST_DRAIN": stalls.FIRST_DRAIN,
+              "FIRST_WAIT": stalls.FIRST_WAIT, "GROUP_EVENT": stalls.GROUP,
+              "FAULT_EVENT": stalls.FAULT, "TRACED": 1}
+  return "".join(f"#define {name} {number}\n" for name, number in numbers.items())
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -97,6 +111,7 @@ def load(path: Path) -> ctypes.CDLL:
       ("chip_write", None, (pointer, u32, u32)),
       ("chip_read", u32, (pointer, u32)), ("chip_run", ctypes.c_int, (pointer, u64)),
       ("chip_window", None, (pointer, u32, u32, u32, pointer)), ("chip_waveform", ctypes.c_int, (pointer, ctypes.c_char_p)),
+      ("chip_trace", ctypes.c_int, (pointer, pointer, u64, pointer)),
       ("chip_waveform_on", None, (pointer, ctypes.c_int))):
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
@@ -107,6 +122,7 @@ class RtlEngine(Guarded):
   """`base.Engine` on the Verilated RTL. The chip is reset once, on creation.
 
   Args:
+    trace: launches are added to it.
     waveform: file for all signals during launches, one launch after the other; complete after `close`. Its suffix names the format:
       .vcd, or .fst, which is smaller.
 
@@ -115,13 +131,16 @@ class RtlEngine(Guarded):
     rtl.verilate.RtlBuildError: see `library`. OSError: the waveform's file cannot be written.
   """
 
-  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None):
+  def __init__(self, config: Config, progress: Callable[[str], None] | None = None, waveform: Path | None = None,
+               trace: Trace | None = None):
     super().__init__()
-    self.config, self._waveform, self._chip = config, waveform, None
+    self.config, self.trace, self._waveform, self._chip = config, trace, waveform, None
+    self._events = np.zeros((trace.capacity if trace else 0, len(stalls.FIELDS)), np.int64)
+    self._tally = np.zeros(len(stalls.CAUSES) + 1, np.int64)  # as chip_trace.h has it
     form = waveform.suffix[1:] if waveform else ""
     if waveform and form not in WAVEFORMS:
       raise ValueError(f"{waveform}: the suffix of a waveform names its format: .{' or .'.join(WAVEFORMS)}")
-    self._lib = load(library(config, progress, form))
+    self._lib = load(library(config, progress, form, trace is not None))
     self._hbm = np.zeros(config.hbm_bytes, np.uint8)
     self._chip = self._lib.chip_new(self._hbm.ctypes.data, config.hbm_bytes)
     if waveform and not self._lib.chip_waveform(self._chip, os.fsencode(waveform)):
@@ -151,9 +170,11 @@ class RtlEngine(Guarded):
     for register, value in ((Csr.PROGRAM, program_address), (Csr.ENTRY, entry), (Csr.LIMIT_LO, limit), (Csr.LIMIT_HI, limit >> 32)):
       self._write(register, value)
     for _ in range(repeat):
+      self._begin_trace()
       self._write(Csr.GO, 1)
       while not self._lib.chip_run(self._chip, SLICE):
         guard.step("run")
+      self._end_trace(program_address, entry)
     if self._waveform:
       self._lib.chip_waveform_on(self._chip, 0)
     guard.step("result")
@@ -162,6 +183,16 @@ class RtlEngine(Guarded):
     record = FaultRecord(cause, *where) if cause else None
     counters = {name: self._read_long(Csr.COUNTER + 8 * i) for i, name in enumerate(COUNTERS)}
     return RunResult(self._read_long(Csr.CYCLES_LO), record, counters)
+
+  def _begin_trace(self) -> None:
+    if self.trace is not None:
+      self._tally[:] = 0
+      self._lib.chip_trace(self._chip, self._events.ctypes.data, self.trace.room, self._tally.ctypes.data)
+
+  def _end_trace(self, program: int, entry: int) -> None:
+    if self.trace is not None:
+      *causes, count = self._tally
+      self.trace.add(program, entry, int(sum(causes)), np.array(causes), self._events[:min(int(count), self.trace.room)].copy(), int(count))
 
   def _rest(self) -> None:
     if not self._lib.chip_run(self._chip, 0):

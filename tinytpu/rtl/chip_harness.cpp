@@ -2,7 +2,7 @@
 //
 // Defined before this text (machine/rtl.py): HBM_LATENCY (cycles), LINE_BYTES, and GATED(X), which expands to X(domain) for
 // every clock domain that rests while its enable output is low; for a build that writes waveforms HALF_CYCLE (picoseconds) WAVEFORM_FILE
-// and WAVEFORM_HEADER, Verilator's class for their format and where it is declared.
+// and WAVEFORM_HEADER, Verilator's class for their format and where it is declared. For a traced chip chip_trace.h comes before, with TRACED.
 #include "Vchip.h"
 #ifdef HALF_CYCLE
 #include WAVEFORM_HEADER
@@ -29,6 +29,12 @@ struct Waveform {
 #endif
 };
 
+#ifndef TRACED
+struct Trace {
+  template <class Chip> void cycle(const Chip&) {}
+};
+#endif
+
 // One HBM port: requests of the last HBM_LATENCY cycles, in a ring indexed by cycle.
 struct Delay {
   bool valid[HBM_LATENCY] = {};
@@ -48,6 +54,7 @@ struct Sim {
   uint32_t now = 0;  // cycle modulo HBM_LATENCY
   Delay fetch, vector, dma_in, dma_out;
   Waveform waveform;
+  Trace trace;
 
   Sim(uint8_t* memory, uint64_t bytes) : context(), m(&context), hbm(memory), hbm_bytes(bytes) {
 #ifdef HALF_CYCLE
@@ -89,6 +96,7 @@ struct Sim {
     GATED(LOW)
     m.eval();
     waveform.dump();
+    trace.cycle(m);
     // Reads see memory as it was before this cycle's writes.
 #define READ(port) read(port, m.port##___05Fvalid && !m.port##___05Fwrite, m.port##___05Fline);
     READ(fetch) READ(vector) READ(dma_in) READ(dma_out)
@@ -155,6 +163,19 @@ EXPORT void chip_waveform_on(void* handle, int on) {
   Waveform& waveform = static_cast<Sim*>(handle)->waveform;
   waveform.on = on;
   if (!on) waveform.file.flush();
+#endif
+}
+
+// Where the events and the tally of the next launch go (chip_trace.h), a tally of null: nowhere. 0 of a build that does not trace.
+EXPORT int chip_trace(void* handle, int64_t* events, int64_t capacity, int64_t* tally) {
+#ifdef TRACED
+  Trace& trace = static_cast<Sim*>(handle)->trace;
+  trace.events = events;
+  trace.capacity = capacity;
+  trace.tally = tally;
+  return 1;
+#else
+  return 0;
 #endif
 }
 

@@ -1,16 +1,18 @@
 """The TensorCore: front end, issue, operand stage, units and memories, wired together."""
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..config import Config
+from ..isa import encoding as enc
+from ..isa import stalls
 from ..isa.counters import COUNTERS
 from ..isa.table import OPS
 from .control import Control
 from .counters import Counters
-from .decode import SLOTS, Decode
+from .decode import SLOTS, Decode, field
 from .dma import DmaEngine
 from .fetch import Fetch
 from .hbm import HBM_CLOCKS, HbmUnit
@@ -21,6 +23,7 @@ from .operands import Operands
 from .reduce import REDUCE_CLOCKS, ReduceUnit
 from .scalar import ScalarUnit
 from .scoreboard import Scoreboard
+from .trace import TransferTrace, by_cause, trace_port
 from .vmem import VMEM_CLOCKS, VmemUnit
 from .vpu import VECTOR_CLOCKS, VectorUnit
 from .window import Space, Window
@@ -43,27 +46,29 @@ class Core(wiring.Component):
     counter: In(4), counter_value: Out(64). scalar: In(6), scalar_value: Out(32), scalar_write: In(scalar_result).
     window_request: In(1), window_space: In(Space), window_index: In(28), window_busy: Out(1), window_tile: Out(tile).
     fetch, vector, dma_in, dma_out: Out(hbm_port). <domain>_enable: Out(1), for each of `CLOCK_ENABLES`.
+    trace: Out(trace_port()), if traced.
   """
 
-  def __init__(self, config: Config):
-    self.config = config
+  def __init__(self, config: Config, traced: bool = False):
+    self.config, self.traced = config, traced
     super().__init__({
       "launch": In(1), "invalidate": In(1), "program": In(32), "entry": In(32), "limit": In(64), "busy": Out(1),
       "cycles": Out(64), "fault": Out(fault_record()), "counter": In((len(COUNTERS) - 1).bit_length()), "counter_value": Out(64),
       "scalar": In(6), "scalar_value": Out(32), "scalar_write": In(scalar_result()), "window_request": In(1),
       "window_space": In(Space), "window_index": In(28), "window_busy": Out(1), "window_tile": Out(tile_bits(config)),
       **{f"{domain}_enable": Out(1) for domain in CLOCK_ENABLES},
-      **{port: Out(hbm_port(config)) for port in ("fetch", "vector", "dma_in", "dma_out")}})
+      **{port: Out(hbm_port(config)) for port in ("fetch", "vector", "dma_in", "dma_out")},
+      **({"trace": Out(trace_port())} if traced else {})})
 
   def elaborate(self, platform) -> Module:
     m = Module()
     config = self.config
     m.submodules.fetch_unit = self.fetch_unit = Fetch(config)
     m.submodules.decode = self.decode = Decode()
-    m.submodules.issue = self.issue = Issue()
+    m.submodules.issue = self.issue = Issue(self.traced)
     m.submodules.control = self.control = Control()
     m.submodules.operands = self.operands = Operands(config)
-    m.submodules.scoreboard = self.scoreboard = Scoreboard(config, vector_releases=6, scalar_releases=2)
+    m.submodules.scoreboard = self.scoreboard = Scoreboard(config, vector_releases=6, scalar_releases=2, traced=self.traced)
     m.submodules.window = self.window = Window(config)
     m.submodules.counters = self.counters = Counters()
     m.submodules.scalar_unit = self.scalar_unit = ScalarUnit()
@@ -81,6 +86,8 @@ class Core(wiring.Component):
     self._results(m)
     self._memories(m)
     self._host(m)
+    if self.traced:
+      self._trace(m)
     return m
 
   def _front_end(self, m: Module) -> None:
@@ -205,3 +212,28 @@ class Core(wiring.Component):
     if events.keys() != set(COUNTERS):
       raise ValueError(f"the core counts {sorted(events)}, but isa.counters lists {sorted(COUNTERS)}")
     m.d.comb += [getattr(counters, f"add_{name}").eq(event) for name, event in events.items()]
+
+  def _trace(self, m: Module) -> None:
+    issue, group, board, trace = self.issue, self.decode.group, self.scoreboard, self.trace
+    dma = {"in": self.dma_in_engine, "out": self.dma_out_engine}
+    store, control = group.T.control, self.control
+    uses = {"vmem": group.L.valid | (group.T.valid & store.vmem), "hbm": group.T.valid & store.hbm,
+            "dma_in": group.T.valid & store.dmai, "dma_out": group.T.valid & store.dmao}
+    code = field(group.C.word, enc.CODE)
+    waits = {name: control.stall & (code == OPS[name].code) for name in ("fence", "barrier", "dwaiti", "dwaito")}
+    waits |= {"unit_vmem": uses["vmem"] & ~self.vmem_unit.ready, "unit_hbm": uses["hbm"] & ~self.hbm_unit.ready}
+    waits |= {f"queue_dma_{way}": uses[f"dma_{way}"] & ~engine.ready for way, engine in dma.items()}
+    drains = {"drain_dma_out": dma["out"].unfinished != 0, "drain_dma_in": dma["in"].unfinished != 0, "drain_hbm": ~control.fence_ok,
+              "drain_vmem": ~self.vmem_unit.idle, "drain_result": ~issue.quiet}
+    m.d.comb += [
+      trace.first.eq(issue.first), trace.running.eq(issue.running), trace.draining.eq(issue.draining),
+      trace.drains.eq(by_cause(drains, stalls.DRAINS)),
+      trace.present.eq(issue.there), trace.issue.eq(issue.issue), trace.fault.eq(issue.taken),
+      trace.pc.eq(Mux(issue.taken, issue.taken_pc, issue.pc)), trace.waits.eq(board.waits | by_cause(waits)),
+      trace.slots.eq(Cat(getattr(group, slot).valid for slot in SLOTS)),
+      trace.vmem_cycles.eq(self.vmem_unit.busy_cycle), trace.hbm_line.eq(self.hbm_unit.line)]
+    m.d.comb += [getattr(trace, unit).eq(use) for unit, use in uses.items()]
+    for way, engine in dma.items():
+      m.submodules[f"trace_dma_{way}"] = tap = TransferTrace(self.config, way == "in")
+      m.d.comb += [tap.start.eq(issue.issue & uses[f"dma_{way}"]), tap.fault.eq(engine.fault.valid), tap.unfinished.eq(engine.unfinished),
+                   tap.line.eq(engine.line), getattr(trace, f"dma_{way}_done").eq(tap.done), getattr(trace, f"dma_{way}_line").eq(tap.late)]

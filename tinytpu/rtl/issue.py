@@ -20,6 +20,9 @@ def fault_record() -> Signature:
 class Issue(wiring.Component):
   """Decides in every cycle whether the present group issues, takes faults, and ends the launch when all is quiet.
 
+  Args:
+    traced: with the outputs `there` and `taken`.
+
   Members:
     launch: In(1): the next cycle is cycle 0, at group `entry` (In(32)); only while not `running` nor `draining`.
     limit: In(64), cycle of the watchdog's fault, 0 for none.
@@ -29,15 +32,18 @@ class Issue(wiring.Component):
     issue: Out(1). pc, following: Out(32), the group to issue next and the one behind it.
     first: Out(1), cycle 0. lookup: Out(1), lookup_pc: Out(32): to fetch.
     running, draining: Out(1). cycle: Out(64), now. cycles: Out(64), of the last launch. fault: Out(fault_record()).
+    there: Out(1), if traced: a group is present; taken: Out(1), a fault is taken, of the group at taken_pc: Out(32).
   """
 
-  def __init__(self) -> None:
+  def __init__(self, traced: bool = False) -> None:
+    self.traced = traced
     super().__init__({
       "launch": In(1), "entry": In(32), "limit": In(64), "present": In(1), "illegal": In(1), "length": In(range(enc.PACKET_WORDS + 1)),
       "stall": In(1), "halt": In(1), "target": In(32), "control_fault": In(4), "control_info": In(32),
       "load_fault": In(memory_fault()), "store_fault": In(memory_fault()), "quiet": In(1),
       "issue": Out(1), "pc": Out(32), "following": Out(32), "first": Out(1), "lookup": Out(1), "lookup_pc": Out(32),
-      "running": Out(1), "draining": Out(1), "cycle": Out(64), "cycles": Out(64), "fault": Out(fault_record())})
+      "running": Out(1), "draining": Out(1), "cycle": Out(64), "cycles": Out(64), "fault": Out(fault_record())}
+      | ({"there": Out(1), "taken": Out(1), "taken_pc": Out(32)} if traced else {}))
 
   def elaborate(self, platform) -> Module:
     m = Module()
@@ -76,6 +82,10 @@ class Issue(wiring.Component):
       m.d.sync += [fault.cycle.eq(self.cycle), self.running.eq(0), self.draining.eq(1)]
     with m.Elif(self.draining & self.quiet):
       m.d.sync += [self.draining.eq(0), self.cycles.eq(self.cycle)]
+
+    if self.traced:
+      m.d.comb += [self.there.eq(present), self.taken.eq(memory | watchdog | (present & group_fault)),
+                   self.taken_pc.eq(Mux(memory, issued_pc, self.pc))]
 
     with m.If(self.launch):
       m.d.sync += [
