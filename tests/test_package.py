@@ -36,7 +36,8 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "boot": {"backend"},
   "fuzz": {"config", "isa", "asm", "machine"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo"},
+  "onnx": {"config", "isa", "machine", "backend", "boot"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "backend", "fuzz", "demo", "onnx"},
 }
 
 
