@@ -59,29 +59,36 @@ def onnx(
     with Context(DEV=f"{_DEVICES[engine]}::{config.name}"), progress(file.name) as report, _watched(report) as tell:
       model = models.load(file)
       given, dims, budgets = read(inputs or [], model), dimensions(dim or []), read_budgets(budget or [])
-      result = models.run(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell)
-      page = None
+      page = result = None
       if triage is not None:
         from ..onnx.triage import triage as look
-        page = look(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell, fused=result)
+        from ..onnx.triage import with_fused
+        page = look(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell)
+      if page is None or not page.refused:
+        result = models.run(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell)
+        page = with_fused(page, result) if page is not None else None
   except models.OnnxError as error:
     raise UsageError(str(error)) from error
   except EngineMismatch as error:
     say(str(error), "bold red", to=errors)
     raise typer.Exit(Exit.MISMATCH) from error
-  if save is not None:
-    _save(save, result)
+  written = []
   if page is not None and triage is not None:
     from ..onnx.pages import write
     written = write(page, triage)
+  if save is not None and result is not None:
+    _save(save, result)
   if as_json:
-    typer.echo(json.dumps(result.json() | ({"triage": page.json()} if page is not None else {}), indent=2, allow_nan=False))
-  else:
+    fields = (result.json() if result is not None else {}) | ({"triage": page.json()} if page is not None else {})
+    typer.echo(json.dumps(fields, indent=2, allow_nan=False))
+  elif result is not None:
     _show(file.name, result)
-    if page is not None:
-      say(page.verdict, "green" if page.first is None else "bold red")
-      say(f"written: {', '.join(map(str, written))}")
-  if not result.within or (page is not None and page.first is not None):
+  if page is not None and not as_json:
+    say(f"triage: {page.verdict}", "green" if page.first is None and result is not None and result.within else "bold red")
+    say(f"written: {', '.join(map(str, written))}")
+  if page is not None and page.refused:
+    raise models.RefusedError(page.refused)
+  if (result is not None and not result.within) or (page is not None and page.first is not None):
     raise typer.Exit(Exit.BUDGET)
 
 

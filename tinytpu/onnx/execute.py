@@ -90,7 +90,7 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
   tell("reading")
   model = model if isinstance(model, Model) else load(model)
   arrays = complete(model, inputs or {}, dims, seed)
-  _check_memory(model, arrays)
+  check_memory(model, arrays)
   device = the_device()
   tell("onnxruntime")
   expected = reference.outputs(model.proto, arrays)
@@ -162,7 +162,8 @@ def refusals() -> Iterator[None]:
     raise RefusedError(f"a kernel cannot be compiled: {first_line(error)}; --triage tells the operator") from error
 
 
-def _check_memory(model: Model, arrays: Mapping[str, np.ndarray]) -> None:
+def check_memory(model: Model, arrays: Mapping[str, np.ndarray]) -> None:
+  """Raises OnnxError: weights and inputs alone do not fit device memory."""
   target = DEV.target("TINYTPU")
   size = preset(target.arch or "4x4").hbm_bytes
   need = model.weight_bytes + sum(array.nbytes for array in arrays.values())
