@@ -58,6 +58,16 @@ def Unsqueeze(data: Tensor, axes: Sequence[int] | int) -> Tensor:
   return data.reshape(tuple(1 if a in new else next(sizes) for a in range(ndim)))
 
 
+def Slice(data: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None,
+          steps: Sequence[int] | None = None) -> Tensor:
+  """ONNX's Slice; tinygrad's wants a start for every axis where none are named."""
+  bounds = [slice(None)] * data.ndim
+  named = range(len(starts)) if axes is None else axes
+  for axis, start, end, step in zip(named, starts, ends, steps or [1] * len(starts), strict=True):
+    bounds[axis] = slice(start, end, step)
+  return data[tuple(bounds)]
+
+
 def Size(data: Tensor) -> Tensor:
   """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
   return Tensor(data.numel(), dtype=dtypes.int64)
@@ -68,6 +78,14 @@ def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options
   chosen = {} if axes is None else {"axes": [X._resolve_dim(a) for a in axes]}
   resize: Any = onnx_ops["Resize"]
   return resize(X, *inputs, **chosen, **options)
+
+
+def _copied(name: str) -> FunctionType:
+  """tinygrad's operator of that name on a copy of its first input, which it changes in place while others may need it."""
+  def on_copy(x: Tensor, *inputs: Any, **options: Any) -> Tensor:
+    function: Any = onnx_ops[name]
+    return function(x.clone(), *inputs, **options)
+  return on_copy  # type: ignore[return-value]
 
 
 def _flattened(function: Callable[[Tensor], Tensor]) -> FunctionType:
@@ -92,7 +110,7 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
 
 OURS: dict[str, Any] = {
   "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
-  "Size": Size, "Resize": Resize,
+  "Slice": Slice, "Size": Size, "Resize": Resize, "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),
   "Hardmax": _versions(_flattened(_hardmax), _last(lambda x, axis: _hardmax(x.transpose(axis, -1)).transpose(axis, -1))),
