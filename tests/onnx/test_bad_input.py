@@ -57,6 +57,28 @@ def test_a_truncated_file_at_any_length(tmp_path: Path) -> None:
   assert "cut short or damaged" in refused(path)
 
 
+def test_a_file_with_damaged_bytes_runs_or_is_refused(tmp_path: Path) -> None:
+  """Never another error, whatever the bytes."""
+  data = mlp().SerializeToString()
+  path, rng, refusals = tmp_path / "x.onnx", np.random.default_rng(0), 0
+  for _ in range(300):
+    damaged = bytearray(data)
+    damaged[int(rng.integers(len(data)))] = int(rng.integers(256))
+    path.write_bytes(damaged)
+    try:
+      load(path)
+    except OnnxError as error:
+      refusals += 1
+      assert "\n" not in str(error)
+  assert 30 < refusals < 300
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+  path = tmp_path / "x.onnx"
+  path.write_bytes(mlp().SerializeToString().replace(b"second", b"sec\xffnd"))
+  assert "is damaged: the name b'sec\\xffnd' is no UTF-8" in refused(path)
+
+
 def test_an_unknown_version_of_the_operators(saved: Saved) -> None:
   proto = mlp()
   proto.opset_import[0].version = 999

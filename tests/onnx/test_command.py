@@ -78,6 +78,14 @@ def test_random_inputs_come_from_the_seed(saved: Saved) -> None:
   assert run(loaded, dims={"n": 5}).within
 
 
+def test_free_dimensions_without_a_name(saved: Saved) -> None:
+  """Each has its own, also where a file calls all of them "?"."""
+  info = value("x", ["?", "?", None, 3])
+  loaded = load(saved(model([helper.make_node("Neg", ["x"], ["y"])], [info], [value("y", None)])))
+  assert loaded.inputs[0].shape == ("x:0", "x:1", "x:2", 3)
+  assert report(loaded.path, "--dim", "x:0=2", "--dim", "x:1=4", "--dim", "x:2=1")["outputs"][0]["shape"] == [2, 4, 1, 3]
+
+
 def test_an_output_outside_the_budget(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
   path = saved(mlp())
   real = reference.outputs

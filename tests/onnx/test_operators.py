@@ -146,6 +146,8 @@ def test_a_branch_that_is_not_taken_need_not_fit(agrees: Agrees) -> None:
   nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch("t", [helper.make_node("Neg", ["x"], ["t"])], "t", None),
                             else_branch=branch("e", [helper.make_node("Reshape", ["x", "six"], ["e"])], "e", None, {"six": ints(6)}))]
   proto = model(nodes, [value("x", ["n", "m"]), value("c", [], BOOL)], [value("y", None)])
+  for attribute in proto.graph.node[0].attribute:
+    attribute.g.output[0].ClearField("type")  # as some exporters leave it
   agrees(proto, {"x": x(2, 4), "c": np.array(True)})
 
 

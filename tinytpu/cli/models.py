@@ -152,6 +152,6 @@ def _show(name: str, result: Result) -> None:
   say(f"cycles {result.cycles:,}, {result.cycles / config.clock_hz * 1e6:,.3f} {micro} at {config.clock_hz / 1e9:g} GHz; "
       f"matrix unit busy {result.matrix_share:.1%} of them")
   say(f"kernels {len(result.kernels):,}, launched {launches:,} times; host fallbacks {result.fallbacks}")
-  say(f"compilation {result.compilation:.1f} s, simulation {result.simulation:.1f} s")
+  say(f"compilation {result.compilation:.2f} s, simulation {result.simulation:.2f} s")
   for note in result.notes:
     say(f"note: {note}", "yellow")

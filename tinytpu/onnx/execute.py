@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tinygrad import Device, Tensor
@@ -27,8 +27,15 @@ from .model import Model, first_line, load
 from .rewrite import prepared
 from .runner import Runner
 
-Tell = Callable[[str], None]
-"""Told what is being done, step by step."""
+
+class Tell(Protocol):
+  """Told what is being done, step by step, and where it is known the fraction done (0 to 1)."""
+
+  def __call__(self, step: str, fraction: float | None = None, /) -> None: ...
+
+
+def silent(step: str, fraction: float | None = None, /) -> None:
+  """Tells nobody."""
 
 
 @dataclass
@@ -76,7 +83,7 @@ class Result:
 
 
 def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = None, *, dims: Mapping[str, int] | None = None, seed: int = 0,
-        budgets: Mapping[str, float] | None = None, tell: Tell = lambda step: None) -> Result:
+        budgets: Mapping[str, float] | None = None, tell: Tell = silent) -> Result:
   """Run a model on tinygrad's default device, which must be TINYTPU, and on onnxruntime.
 
   Args:

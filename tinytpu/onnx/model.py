@@ -22,7 +22,7 @@ DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "ai.onnx.training", "ai
 
 @dataclass(frozen=True)
 class Value:
-  """An input or output. dtype: numpy's name; shape: sizes, or names of free dimensions (NAME:AXIS for those without a name);
+  """An input or output. dtype: numpy's name; shape: sizes, or names of free dimensions (NAME:AXIS for those without a name, or called "?");
   None: not declared."""
   name: str
   dtype: str
@@ -65,6 +65,7 @@ def load(path: str | Path) -> Model:
   """
   path = Path(path)
   proto = _parse(path.read_bytes(), path)
+  _check_names(proto, path)
   _check_sets(proto, path)
   _check_external(proto, path)
   try:
@@ -144,6 +145,18 @@ def _parse(data: bytes, path: Path) -> ModelProto:
   return proto
 
 
+def _check_names(proto: ModelProto, path: Path) -> None:
+  """Names that are no UTF-8 come as bytes, and would fail anywhere later."""
+  names: list[object] = [entry.domain for entry in proto.opset_import]
+  for graph in graphs(proto.graph):
+    names += [graph.name, *(value.name for value in [*graph.input, *graph.output, *graph.initializer])]
+    names += [dim.dim_param for value in [*graph.input, *graph.output, *graph.value_info] for dim in value.type.tensor_type.shape.dim]
+    for node in graph.node:
+      names += [node.op_type, node.name, node.domain, *node.input, *node.output, *(attribute.name for attribute in node.attribute)]
+  if wrong := next((name for name in names if not isinstance(name, str)), None):
+    raise OnnxError(f"{path} is damaged: the name {wrong!r} is no UTF-8")
+
+
 def _check_sets(proto: ModelProto, path: Path) -> None:
   known = onnx.defs.onnx_opset_version()
   own = {function.domain for function in proto.functions}
@@ -200,6 +213,6 @@ def _value(value: onnx.ValueInfoProto) -> Value:
   dtype = DTYPES[tensor.elem_type]
   shape: tuple[int | str, ...] | None = None
   if tensor.HasField("shape"):
-    shape = tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or f"{value.name}:{axis}"
+    shape = tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param.strip("?") or f"{value.name}:{axis}"
                   for axis, d in enumerate(tensor.shape.dim))
   return Value(value.name, NUMPY.get(dtype, dtype), shape)

@@ -17,6 +17,7 @@ def prepared(model: Model, inputs: Mapping[str, np.ndarray]) -> tuple[ModelProto
   """A copy of the model for the front end, and notes of what a user should know.
 
   - float64 becomes float32 (the machine has no float64), with a note;
+  - values of subgraphs have some type; the front end wants one, and does not look at it;
   - inputs have the shapes of the arrays in `inputs`; what is declared of inner values is left out;
   - constants hold their elements as plain bytes: of the forms that ONNX has for them the front end takes some only;
   - outputs that are left out get names: the front end keeps the value of "", which stands for an input that is left out;
@@ -31,6 +32,9 @@ def prepared(model: Model, inputs: Mapping[str, np.ndarray]) -> tuple[ModelProto
   for graph in graphs(proto.graph):
     _name_outputs(graph)
     del graph.value_info[:]
+    for value in [*graph.input, *graph.output]:
+      if not value.type.WhichOneof("value"):  # of a subgraph's values it may be left out, and the front end wants one
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
   _drop_empty(proto.graph)
   sets = [entry for entry in proto.opset_import if entry.domain in DOMAINS]
   del proto.opset_import[:]

@@ -12,7 +12,7 @@ from tinygrad import Tensor
 from tinygrad.nn.onnx import OnnxNode, OnnxRunner, OpSetId
 
 from ..machine.both import EngineMismatch
-from .errors import RefusedError
+from .errors import OnnxError, RefusedError
 from .model import first_line
 from .operators import table
 
@@ -25,6 +25,9 @@ class Runner(OnnxRunner):
 
   Args:
     proto: as `rewrite.prepared` makes it. observe: see Observer.
+
+  Raises:
+    OnnxError: it cannot be read.
   """
   observe: Observer | None
   position: int
@@ -36,7 +39,10 @@ class Runner(OnnxRunner):
     with tempfile.TemporaryDirectory(prefix="tinytpu-onnx-") as folder:  # the front end reads weights from a file
       path = Path(folder) / "model.onnx"
       path.write_bytes(proto.SerializeToString())
-      super().__init__(path)
+      try:
+        super().__init__(path)
+      except Exception as error:  # it checks little of what it reads
+        raise OnnxError(f"tinygrad's front end cannot read the model: {type(error).__name__}: {first_line(error)}") from error
       self.adopt(self, observe)
       weights = [value for value in self.constants() if value.numel()]
       if weights:

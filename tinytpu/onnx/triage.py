@@ -19,7 +19,7 @@ from ..isa import timing
 from . import reference
 from .compare import Comparison, compare
 from .errors import OnnxError, RefusedError
-from .execute import Result, Tell, check_memory, cold, on_device, refusals, tensor, the_device
+from .execute import Result, Tell, check_memory, cold, on_device, refusals, silent, tensor, the_device
 from .inputs import complete
 from .model import Model, first_line
 from .operators import OURS
@@ -48,13 +48,13 @@ class Step:
     """Whether all outputs are within the budget."""
     return all(comparison.within for comparison in self.comparisons)
 
-  def shares(self, config: Config) -> dict[str, float]:
-    """How busy units were, as shares of the cycles (0 to 1): matrix steps, vector operations, lines moved to and from device memory. The
-    highest is what bounds the operator; if all are low, it waits for latencies or launches."""
+  def busy(self, config: Config) -> dict[str, float]:
+    """What was done in a cycle: matrix steps and vector operations as shares of what the units can do (0 to 1), and lines moved to and from
+    device memory, of which there may be one a cycle directly and one by DMA. If all are low, the operator waits for latencies."""
     cycles = max(self.cycles, 1)
     lines = self.counters.get("hbm_lines", 0) + self.counters.get("dma_lines", 0)
     return {"matrix": self.counters.get("mxu_steps", 0) * timing.interval(config, "MM") / cycles,
-            "vector": self.counters.get("slot_V", 0) / cycles, "memory": lines / cycles}
+            "vector": self.counters.get("slot_V", 0) / cycles, "lines": lines / cycles}
 
 
 @dataclass
@@ -82,11 +82,11 @@ class Triage:
       "model": self.model, "preset": self.config.name, "engine": self.kind, "verdict": self.verdict, "first": self.first,
       "alone": self.alone, "refused": self.refused, "notes": self.notes, "cycles": sum(step.cycles for step in self.steps),
       "operators": [{"number": s.number, "op": s.op, "name": s.name, "cycles": s.cycles, "kernels": dict(s.kernels), "counters": s.counters,
-                     "shares": s.shares(self.config), "outputs": [c.json() for c in s.comparisons]} for s in self.steps]}
+                     "busy": s.busy(self.config), "outputs": [c.json() for c in s.comparisons]} for s in self.steps]}
 
 
 def triage(model: Model, inputs: Mapping[str, np.ndarray] | None = None, *, dims: Mapping[str, int] | None = None, seed: int = 0,
-           budgets: Mapping[str, float] | None = None, tell: Tell = lambda step: None) -> Triage:
+           budgets: Mapping[str, float] | None = None, tell: Tell = silent) -> Triage:
   """Run a model operator by operator and compare what each gives with onnxruntime's. Arguments and errors as those of `run`, but that an
   operator which is refused ends the list and is told in it."""
   arrays = complete(model, inputs or {}, dims, seed)
@@ -100,7 +100,7 @@ def triage(model: Model, inputs: Mapping[str, np.ndarray] | None = None, *, dims
 
   def observe(number: int, node: OnnxNode, values: tuple[Any, ...]) -> None:
     step = steps[number]
-    tell(f"operator {number} of {len(steps)}, {step.op}")
+    tell(f"operator {number} of {len(steps)}, {step.op}", number / len(steps))
     results = {name: tensor(value) for name, value in zip(node.outputs, values, strict=False) if name in expected}
     if pending := [value for value in results.values() if value.numel()]:
       Tensor.realize(*pending)
