@@ -157,7 +157,8 @@ def test_links_between_pages_lead_somewhere() -> None:
       assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config"))])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config",
+                                                                              "models"))])
 def test_files_that_pages_name_exist(page: str) -> None:
   places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):

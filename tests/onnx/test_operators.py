@@ -124,6 +124,14 @@ def test_constants_in_every_form(saved: Saved, dtype: str) -> None:
   assert run(saved(proto), {"x": np.float32([5])}).outputs["y"].tolist() == [5.0, *numbers, *numbers]
 
 
+def test_a_constant_without_elements_and_without_bytes(agrees: Agrees) -> None:
+  proto, inputs = one("Resize", [x(1, 2, 4, 4), None, np.float32([1, 1, 2, 2])], constants=(2,), version=11, mode="nearest")
+  proto.graph.initializer.append(helper.make_tensor("region", TensorProto.FLOAT, [0], []))
+  proto.graph.node[0].input[1] = "region"
+  assert not proto.graph.initializer[-1].HasField("raw_data")
+  agrees(proto, inputs)
+
+
 # -- subgraphs --------------------------------------------------------------------------------------
 
 def branch(name: str, nodes: list, output: str, shape: list | None, weights: dict | None = None) -> onnx.GraphProto:

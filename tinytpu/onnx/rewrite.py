@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import count
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from .errors import OnnxError
 from .model import DOMAINS, DTYPES, Model, graphs, label, tensors
@@ -21,21 +21,19 @@ def prepared(model: Model, inputs: Mapping[str, np.ndarray]) -> tuple[ModelProto
   - inputs have the shapes of the arrays in `inputs`; what is declared of inner values is left out;
   - constants hold their elements as plain bytes: of the forms that ONNX has for them the front end takes some only;
   - outputs that are left out get names: the front end keeps the value of "", which stands for an input that is left out;
-  - operator sets that are named and not used are left out, of which it knows some only;
-  - empty constants as optional inputs of Resize, which older versions want, are left out.
+  - operator sets that are named and not used are left out, of which it knows some only.
   """
   proto = ModelProto()
   proto.CopyFrom(model.proto)
   notes = []
   if _narrow(proto):
     notes.append("float64 is run as float32")
+  _name_outputs(proto)
   for graph in graphs(proto.graph):
-    _name_outputs(graph)
     del graph.value_info[:]
     for value in [*graph.input, *graph.output]:
       if not value.type.WhichOneof("value"):  # of a subgraph's values it may be left out, and the front end wants one
         value.type.tensor_type.elem_type = TensorProto.FLOAT
-  _drop_empty(proto.graph)
   sets = [entry for entry in proto.opset_import if entry.domain in DOMAINS]
   del proto.opset_import[:]
   proto.opset_import.extend(sets)
@@ -71,29 +69,16 @@ def _narrow(proto: ModelProto) -> bool:
   return found
 
 
-def _name_outputs(graph: GraphProto) -> None:
-  taken = {name for node in graph.node for name in node.output}
+def _name_outputs(proto: ModelProto) -> None:
+  nodes = [node for graph in graphs(proto.graph) for node in graph.node]
+  taken = {name for node in nodes for name in [*node.input, *node.output]}
   fresh = (name for n in count() if (name := f"unused_{n}") not in taken)
-  for node in graph.node:
+  for node in nodes:
     while node.output and not node.output[-1]:
       del node.output[-1]
     for i, name in enumerate(node.output):
       if not name:
         node.output[i] = next(fresh)
-
-
-def _drop_empty(graph: GraphProto, outer: frozenset[str] = frozenset()) -> None:
-  empty = outer | {tensor.name for tensor in graph.initializer if 0 in tensor.dims}
-  for node in graph.node:
-    if node.op_type == "Constant" and any(a.name == "value" and 0 in a.t.dims for a in node.attribute):
-      empty |= set(node.output)
-    if node.op_type == "Resize":
-      for i in range(1, len(node.input)):
-        if node.input[i] in empty:
-          node.input[i] = ""
-    for attribute in node.attribute:
-      if attribute.type == AttributeProto.GRAPH:
-        _drop_empty(attribute.g, frozenset(empty))
 
 
 def _plain(tensor: TensorProto) -> None:
