@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from typer.testing import CliRunner
 
 from tests.onnx.models import mlp, model, one, value
@@ -124,6 +125,7 @@ def test_pages(saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
   assert "triage: all 5 operators agree with onnxruntime" in output.stdout
   fields = json.loads((tmp_path / "pages" / "model.json").read_text())
   assert fields["first"] is None and len(fields["operators"]) == 5 and fields["cycles"] == sum(o["cycles"] for o in fields["operators"])
+  assert fields["cycles_together"] == run(path).cycles
   page = (tmp_path / "pages" / "model.html").read_text()
   rows = Rows()
   rows.feed(page)
@@ -140,3 +142,28 @@ def test_cycles_of_operators_are_repeatable(saved: Saved) -> None:
   loaded = load(saved(mlp()))
   first, again = triage(loaded), triage(loaded)
   assert [s.cycles for s in first.steps] == [s.cycles for s in again.steps]
+
+
+def test_conditions_are_looked_into(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+  """One within another; both branches use the same names, which a second condition uses again."""
+  def graph(name: str, nodes: list, output: str) -> onnx.GraphProto:
+    return helper.make_graph(nodes, name, [], [value(output, None)], [numpy_helper.from_array(np.float32(2), "k")])
+
+  inner = helper.make_node("If", ["d"], ["h"], name="inner", then_branch=graph("tt", [helper.make_node("Tanh", ["g"], ["i"])], "i"),
+                           else_branch=graph("te", [helper.make_node("Mul", ["g", "k"], ["i"])], "i"))
+  then = graph("t", [helper.make_node("Mul", ["x", "k"], ["g"]), inner], "h")
+  other = graph("e", [helper.make_node("Neg", ["x"], ["h"])], "h")
+  nodes = [helper.make_node("If", ["c"], ["y"], name="outer", then_branch=then, else_branch=other), helper.make_node("Not", ["d"], ["f"]),
+           helper.make_node("If", ["f"], ["z"], name="last", then_branch=then.__class__.FromString(other.SerializeToString()),
+                            else_branch=graph("l", [helper.make_node("Mul", ["y", "k"], ["h"])], "h"))]
+  boolean = onnx.TensorProto.BOOL
+  path = saved(model(nodes, [value("x", [3]), value("c", [], boolean), value("d", [], boolean)], [value("z", None)]))
+  inputs = {"x": np.float32([1, 2, 3]), "c": np.array(True), "d": np.array(True)}
+  assert run(path, inputs).within
+  found = triage(load(path), inputs)
+  assert [step.op for step in found.steps] == ["Mul", "Tanh", "Identity", "Identity", "Not", "Mul", "Identity"] and found.first is None
+  assert [step.op for step in triage(load(path), inputs | {"c": np.array(False), "d": np.array(False)}).steps] == [
+    "Neg", "Identity", "Not", "Neg", "Identity"]
+  monkeypatch.setitem(OURS, "Tanh", BROKEN["Tanh"])
+  found = triage(load(path), inputs)
+  assert found.first == 1 and found.alone is True and "operator 1, Tanh 'i'" in found.verdict

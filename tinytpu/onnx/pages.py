@@ -38,13 +38,14 @@ def html(found: Triage) -> str:
   names = {"C": "control", "S": "scalar", "V": "vector", "X": "cross-lane and matrix", "L": "loads", "T": "stores"}
   mix = ", ".join(f"{names[slot]} {count / operations:.0%}" for slot, count in mixed.items())
   wrong = found.first is not None or bool(found.refused)
+  together = f", {found.together:,} fused by tinygrad" if found.together is not None else ""
   notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in found.notes)
   return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{escape(found.model)} on TinyTPU</title><style>{_STYLE}</style></head><body>
 <h1>{escape(found.model)}</h1>
 <p class="verdict{' wrong' if wrong else ''}">{escape(found.verdict[:1].upper() + found.verdict[1:])}.</p>{notes}
-<p>TinyTPU {escape(found.config.name)}, engine {escape(found.kind)}: {total:,} cycles operator by operator; together they are fused and take
-fewer. Operations issued: {mix}. Matrix and vector are the shares of an operator's cycles in which that unit
+<p>TinyTPU {escape(found.config.name)}, engine {escape(found.kind)}: {total:,} cycles operator by operator{together}.
+Operations issued: {mix}. Matrix and vector are the shares of an operator's cycles in which that unit
 was busy; lines are those moved to and from device memory in a cycle.</p>
 <table><tr>{''.join(f'<th{TEXT if i in (1, 2) else ""}>{h}</th>' for i, h in enumerate(heads))}</tr>
 {chr(10).join(_row(step, found, total) for step in found.steps)}

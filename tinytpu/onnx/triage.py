@@ -20,6 +20,7 @@ from . import reference
 from .compare import Comparison, compare
 from .errors import OnnxError, RefusedError
 from .execute import Result, Tell, check_memory, cold, on_device, refusals, silent, tensor, the_device
+from .flatten import flattened
 from .inputs import complete
 from .model import Model, first_line
 from .operators import OURS
@@ -29,7 +30,7 @@ from .runner import Runner
 
 @dataclass
 class Step:
-  """An operator of the outermost graph, run by itself; what is in its subgraphs counts as its own.
+  """An operator of the outermost graph, run by itself. If is replaced by the branch that is taken; what is in a loop counts as the loop's.
 
   Attributes:
     number: from 0, in the file's order. op: its type. name: its name, or its first output's. kernels: launches by name of kernel.
@@ -64,7 +65,7 @@ class Triage:
   Attributes:
     model: name of the file. steps: all operators. first: number of the first whose output differs, or None. alone: whether that one differs
     on onnxruntime's own inputs too; None: not tried, as it has subgraphs. refused: why the operator after the last that has run cannot be
-    run, or "". verdict: all this in a sentence. notes: what a user should know.
+    run, or "". verdict: all this in a sentence. notes: what a user should know. together: cycles of the model as a whole, if that was run.
   """
   model: str
   config: Config
@@ -75,12 +76,14 @@ class Triage:
   refused: str
   verdict: str
   notes: list[str]
+  together: int | None = None
 
   def json(self) -> dict[str, Any]:
     """Everything, for JSON."""
     return {
       "model": self.model, "preset": self.config.name, "engine": self.kind, "verdict": self.verdict, "first": self.first,
       "alone": self.alone, "refused": self.refused, "notes": self.notes, "cycles": sum(step.cycles for step in self.steps),
+      "cycles_together": self.together,
       "operators": [{"number": s.number, "op": s.op, "name": s.name, "cycles": s.cycles, "kernels": dict(s.kernels), "counters": s.counters,
                      "busy": s.busy(self.config), "outputs": [c.json() for c in s.comparisons]} for s in self.steps]}
 
@@ -93,6 +96,7 @@ def triage(model: Model, inputs: Mapping[str, np.ndarray] | None = None, *, dims
   check_memory(model, arrays)
   device = the_device()
   tell("onnxruntime, all values")
+  model = flattened(model, arrays)
   expected = reference.outputs(with_all_outputs(model), arrays)
   proto, notes = prepared(model, arrays)
   steps = [Step(i, node.op_type, node.name or next((o for o in node.output if o), "")) for i, node in enumerate(proto.graph.node)]
@@ -123,7 +127,8 @@ def triage(model: Model, inputs: Mapping[str, np.ndarray] | None = None, *, dims
 
 
 def with_fused(found: Triage, result: Result) -> Triage:
-  """The same, with what the run as a whole gave: if that differs and no operator does, the verdict says so."""
+  """The same, with what the run as a whole gave: its cycles, and if that differs and no operator does, the verdict says so."""
+  found.together = result.cycles
   wrong = [comparison.name for comparison in result.comparisons if not comparison.within]
   if wrong and found.first is None and not found.refused:
     found.verdict = (f"every operator agrees with onnxruntime when it is run by itself, and {', '.join(map(repr, wrong))} differs when "
