@@ -98,7 +98,7 @@ def test_batch_first(saved: Callable[..., Path], floats: Callable[..., np.ndarra
 
 
 def test_activations_without_what_they_need_are_refused(saved: Callable[..., Path], floats: Callable[..., np.ndarray]) -> None:
-  proto, inputs = one("RNN", [floats(1, 1, 2), floats(1, 3, 2), floats(1, 3, 3)], 2, constants=(1, 2), hidden_size=3,
-                      activations=["Affine"])
-  with pytest.raises(RefusedError, match="'Affine' needs activation_alpha and activation_beta"):
-    run(saved(proto), inputs)
+  for name, needs in (("Affine", "activation_alpha and activation_beta"), ("ThresholdedRelu", "activation_alpha")):
+    proto, inputs = one("RNN", [floats(1, 1, 2), floats(1, 3, 2), floats(1, 3, 3)], 2, constants=(1, 2), hidden_size=3, activations=[name])
+    with pytest.raises(RefusedError, match=f"'{name}' needs {needs}$"):
+      run(saved(proto), inputs)

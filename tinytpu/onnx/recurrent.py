@@ -15,7 +15,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 class _Kind(NamedTuple):
-  """An activation. alpha, beta: default values; NEEDED: it has none and must be given; None: it takes none."""
+  """An activation. alpha, beta: default values; NEEDED: it must be given, as ONNX has none or onnxruntime another; None: it takes none."""
   make: Callable[[float, float], Function]
   alpha: float | None = None
   beta: float | None = None
@@ -27,7 +27,7 @@ _KINDS: dict[str, _Kind] = {
   "sigmoid": _Kind(lambda a, b: lambda x: x.sigmoid()),
   "affine": _Kind(lambda a, b: lambda x: a * x + b, NEEDED, NEEDED),
   "leakyrelu": _Kind(lambda a, b: lambda x: (x >= 0).where(x, a * x), 0.01),
-  "thresholdedrelu": _Kind(lambda a, b: lambda x: (x >= a).where(x, 0), 1.0),
+  "thresholdedrelu": _Kind(lambda a, b: lambda x: (x >= a).where(x, 0), NEEDED),
   "scaledtanh": _Kind(lambda a, b: lambda x: a * (b * x).tanh(), NEEDED, NEEDED),
   "hardsigmoid": _Kind(lambda a, b: lambda x: (a * x + b).clip(0, 1), 0.2, 0.5),
   "elu": _Kind(lambda a, b: lambda x: (x >= 0).where(x, a * (x.exp() - 1)), 1.0),
@@ -46,7 +46,8 @@ def _functions(names: Sequence[str], alphas: Sequence[float] | None, betas: Sequ
     kind = _KINDS[name.lower()]
     alpha, beta = (0.0 if default is None else next(values, default) for values, default in zip(rest, kind[1:], strict=True))
     if NEEDED in (alpha, beta):
-      raise ValueError(f"activation {name!r} needs activation_alpha and activation_beta")
+      needed = [word for word, value in (("activation_alpha", alpha), ("activation_beta", beta)) if value == NEEDED]
+      raise ValueError(f"activation {name!r} needs {' and '.join(needed)}")
     found.append(kind.make(alpha, beta))
   return found
 
