@@ -235,14 +235,20 @@ def test_the_device_must_be_a_tinytpu(path: Path) -> None:
     run(path, dims={"batch": 1})
 
 
-def test_as_a_user_sees_it_and_nothing_is_left_behind(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["input", "memory"])
+def test_as_a_user_sees_it_and_nothing_is_left_behind(path: Path, saved: Saved, tmp_path: Path, what: str) -> None:
+  """Refused before anything runs, or when a value within the model, which the inputs do not tell, is too large."""
+  options, message = [], "input 'x' has the free dimension 'batch': add --dim batch=SIZE"
+  if what == "memory":
+    path = saved(one("MatMul", [np.zeros((1000, 1), np.float32), np.zeros((1, 1000), np.float32)])[0])
+    options, message = ["--preset", f"4x4,hbm_bytes={1 << 20}", "--triage", "t"], "does not fit device memory"
   work, temporary = tmp_path / "work", tmp_path / "temporary"
   work.mkdir()
   temporary.mkdir()
   script = "import sys; from tinytpu.cli import main; sys.argv[0] = 'tinytpu'; main()"
   environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[2])}
-  result = subprocess.run([sys.executable, "-c", script, "onnx", str(path), "--save", "y.npz"], cwd=work, env=environment,
+  result = subprocess.run([sys.executable, "-c", script, "onnx", str(path), "--save", "y.npz", *options], cwd=work, env=environment,
                           capture_output=True, text=True, check=False)
   assert result.returncode == 2 and result.stdout == ""
-  assert "error: input 'x' has the free dimension 'batch': add --dim batch=SIZE\n" in result.stderr and "Traceback" not in result.stderr
+  assert message in result.stderr and "Traceback" not in result.stderr
   assert not list(work.iterdir()) and not list(temporary.iterdir())

@@ -64,6 +64,15 @@ def test_inputs_come_from_files_and_values(saved: Saved, tmp_path: Path, floats:
   np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], expected, rtol=1e-5)
 
 
+def test_outputs_of_any_name_are_saved(saved: Saved, tmp_path: Path) -> None:
+  names = ["file", "a/b:0", "y"]
+  path = saved(model([helper.make_node("Mul", ["x", f"k{i}"], [name]) for i, name in enumerate(names)], [value("x", [2])],
+                     [value(name, [2]) for name in names], {f"k{i}": np.float32([i + 1]) for i in range(3)}))
+  command(path, "-i", "x=1,-2", "--save", tmp_path / "y.npz")
+  with np.load(tmp_path / "y.npz") as arrays:
+    assert {name: arrays[name].tolist() for name in arrays} == {"file": [1, -2], "a/b:0": [2, -4], "y": [3, -6]}
+
+
 def test_random_inputs_come_from_the_seed(saved: Saved) -> None:
   infos = [value("x", ["n", 3]), value("i", ["n"], TensorProto.INT64), value("b", [2], TensorProto.BOOL), value("s", [])]
   loaded = load(saved(model([helper.make_node("Identity", [v.name], [f"{v.name}_"]) for v in infos], infos,

@@ -122,9 +122,14 @@ def _watched(report: Report) -> Iterator[Report]:
 
 def _save(path: Path, result: Result) -> None:
   """All outputs or, if writing fails, no file."""
+  import zipfile
+
   import numpy as np
   try:
-    np.savez(path, **result.outputs)  # type: ignore[arg-type]
+    with zipfile.ZipFile(path, "w") as archive:  # what np.savez writes, which takes no array called "file"
+      for name, array in result.outputs.items():
+        with archive.open(f"{name}.npy", "w") as entry:
+          np.lib.format.write_array(entry, array, allow_pickle=False)
   except BaseException:
     path.unlink(missing_ok=True)
     raise

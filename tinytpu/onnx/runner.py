@@ -91,7 +91,7 @@ class Runner(OnnxRunner):
         if self.observe is not None:
           self.observe(number, node, result if isinstance(result, tuple) else (result,))
         return result
-      except (RefusedError, EngineMismatch):
+      except (RefusedError, EngineMismatch, MemoryError):
         raise
       except Exception as error:
         name = next((o for o in node.outputs if o), "")
