@@ -153,9 +153,10 @@ def _show(name: str, result: Result) -> None:
     if not c.within:
       say(f"output {c.name}: {c.wrong}", "bold red")
   launches = sum(result.kernels.values())
+  useful = result.useful_share
   micro = "us" if console.options.ascii_only else "µs"
   say(f"cycles {result.cycles:,}, {result.cycles / config.clock_hz * 1e6:,.3f} {micro} at {config.clock_hz / 1e9:g} GHz; "
-      f"matrix unit busy {result.matrix_share:.1%} of them")
+      f"matrix unit busy {result.matrix_share:.1%} of them" + (f", useful {useful:.1%}" if useful is not None else ""))
   say(f"kernels {len(result.kernels):,}, launched {launches:,} times; host fallbacks {result.fallbacks}")
   say(f"compilation {result.compilation:.2f} s, simulation {result.simulation:.2f} s")
   for note in result.notes:

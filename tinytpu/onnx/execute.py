@@ -24,6 +24,7 @@ from .compare import Comparison, compare
 from .errors import OnnxError, RefusedError
 from .inputs import complete
 from .model import Model, first_line, load
+from .products import multiplications, peak
 from .rewrite import prepared
 from .runner import Runner
 
@@ -47,7 +48,7 @@ class Result:
     config: the machine. kind: "iss", "rtl" or "both". cycles: simulated, of all launches. kernels: launches by name of kernel, moves
     of buffers out of VMEM included. counters: events (isa.counters). fallbacks: kernels that the host computed. simulation: seconds
     in the engine, by the host's clock; compilation: all other seconds from the first operator to the outputs, most of which tinygrad
-    and the compiler take. notes: what a user should know.
+    and the compiler take. notes: what a user should know. multiplications: those that the model's products need, or None if not known.
   """
   outputs: dict[str, np.ndarray]
   expected: dict[str, np.ndarray]
@@ -61,6 +62,7 @@ class Result:
   compilation: float
   simulation: float
   notes: list[str] = field(default_factory=list)
+  multiplications: int | None = None
 
   @property
   def within(self) -> bool:
@@ -72,12 +74,19 @@ class Result:
     """Share of the cycles in which the matrix unit made steps (0 to 1); steps on halfwords, which take longer, count as others."""
     return self.counters.get("mxu_steps", 0) * timing.interval(self.config, "MM") / max(self.cycles, 1)
 
+  @property
+  def useful_share(self) -> float | None:
+    """Multiplications that the model needs, as a share of those that the matrix unit could have made in float32 in all cycles. Steps on
+    padding are not useful, and products made by the vector unit are counted. None: not known."""
+    return None if self.multiplications is None else self.multiplications / (peak(self.config) * max(self.cycles, 1))
+
   def json(self) -> dict[str, Any]:
     """What the command prints with --json, arrays left out."""
     return {
       "outputs": [comparison.json() for comparison in self.comparisons], "within": self.within, "preset": self.config.name,
       "engine": self.kind, "cycles": self.cycles, "microseconds": self.cycles / self.config.clock_hz * 1e6,
       "launches": sum(self.kernels.values()), "kernels": len(self.kernels), "matrix_share": self.matrix_share,
+      "multiplications": self.multiplications, "useful_share": self.useful_share,
       "counters": self.counters, "host_fallbacks": self.fallbacks, "compilation_seconds": self.compilation,
       "simulation_seconds": self.simulation, "notes": self.notes}
 
@@ -122,7 +131,7 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
     outputs = {name: value.numpy() for name, value in values.items()}
   comparisons = [compare(value.name, outputs[value.name], expected[value.name], budgets) for value in model.outputs]
   return Result(outputs, expected, comparisons, device.config, device.kind, cycles, names, counters, statistics.host_fallbacks,
-                max(0.0, seconds - simulation), simulation, notes)
+                max(0.0, seconds - simulation), simulation, notes, multiplications(proto))
 
 
 def the_device() -> TinyTPUDevice:
