@@ -89,7 +89,7 @@ def test_an_unknown_operator_set(saved: Saved) -> None:
   proto = mlp()
   proto.opset_import.append(helper.make_opsetid("my.company", 1))
   proto.graph.node[1].domain = "my.company"
-  assert "uses operators of the unknown set 'my.company'" in refused(saved(proto))
+  assert "uses operators of the set 'my.company', which cannot be run" in refused(saved(proto))
 
 
 def test_unknown_operators_are_all_named(saved: Saved) -> None:

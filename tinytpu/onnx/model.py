@@ -16,8 +16,8 @@ DTYPES = {getattr(TensorProto, name): name.lower() for name in (
 """Element types that can be run, by ONNX's number; names as ONNX has them in lower case."""
 NUMPY = {"float": "float32", "double": "float64"}
 """numpy's names of element types where they are not ONNX's."""
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "ai.onnx.training", "ai.onnx.preview.training")
-"""Operator sets that tinygrad's front end knows."""
+DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+"""Operator sets that are run. tinygrad's front end knows those for training too, and gets them wrong."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _check_sets(proto: ModelProto, path: Path) -> None:
       raise OnnxError(f"{path} uses version {entry.version} of ONNX's operators; versions 1 to {known} are known")
   used = {node.domain for graph in graphs(proto.graph) for node in graph.node} - own
   if unknown := sorted(used - set(DOMAINS)):
-    raise OnnxError(f"{path} uses operators of the unknown set {unknown[0]!r}")
+    raise OnnxError(f"{path} uses operators of the set {unknown[0]!r}, which cannot be run")
 
 
 def _check_external(proto: ModelProto, path: Path) -> None:

@@ -81,11 +81,11 @@ def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options
 
 
 def _copied(name: str) -> FunctionType:
-  """tinygrad's operator of that name on a copy of its first input, which it changes in place while others may need it."""
-  def on_copy(x: Tensor, *inputs: Any, **options: Any) -> Tensor:
+  """tinygrad's operator of that name on copies of its inputs, which it changes in place while others may need them."""
+  def on_copies(*inputs: Any, **options: Any) -> Any:
     function: Any = onnx_ops[name]
-    return function(x.clone(), *inputs, **options)
-  return on_copy  # type: ignore[return-value]
+    return function(*(value.clone() if isinstance(value, Tensor) else value for value in inputs), **options)
+  return on_copies  # type: ignore[return-value]
 
 
 def _flattened(function: Callable[[Tensor], Tensor]) -> FunctionType:
@@ -110,7 +110,8 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
 
 OURS: dict[str, Any] = {
   "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
-  "Slice": Slice, "Size": Size, "Resize": Resize, "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
+  "Slice": Slice, "Size": Size, "Resize": Resize,
+  "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),
   "Hardmax": _versions(_flattened(_hardmax), _last(lambda x, axis: _hardmax(x.transpose(axis, -1)).transpose(axis, -1))),
