@@ -50,6 +50,12 @@ def test_the_report_as_json(saved: Saved) -> None:
   assert report(saved(mlp("n")), "--dim", "n=4")["cycles"] == fields["cycles"]
 
 
+def test_putting_an_output_into_place_counts(saved: Saved) -> None:
+  proto, inputs = one("Transpose", [np.arange(32, dtype=np.float32).reshape(4, 8)])
+  result = run(saved(proto), inputs)
+  assert result.within and sum(result.kernels.values()) == 1 and result.cycles > 16
+
+
 def test_inputs_come_from_files_and_values(saved: Saved, tmp_path: Path, floats: Callable[..., np.ndarray]) -> None:
   path, x = saved(mlp("n")), floats(3, 8)
   np.save(tmp_path / "x.npy", x)
@@ -123,6 +129,14 @@ def test_both_engines(saved: Saved) -> None:
   fields = json.loads(result.stdout)
   assert fields["engine"] == "both" and fields["within"]
   assert fields["cycles"] == run(saved(mlp())).cycles
+
+
+@pytest.mark.parametrize("name", ["onnx", "onnxruntime"])
+def test_without_the_extra(saved: Saved, name: str) -> None:
+  script = f"import sys; sys.modules[{name!r}] = None; from tinytpu.cli import main; sys.argv[0] = 'tinytpu'; main()"
+  result = subprocess.run([sys.executable, "-c", script, "onnx", str(saved(mlp()))], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})
+  assert result.returncode == 1 and result.stderr.startswith(f"error: {name} is missing: pip install 'tinytpu[onnx]'\n")
 
 
 def test_float64_is_run_as_float32(saved: Saved, rng: np.random.Generator) -> None:

@@ -49,7 +49,7 @@ def onnx(
   except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] not in ("onnx", "onnxruntime", "google"):
       raise
-    raise ValueError(f"{error.name} is not installed: pip install 'tinytpu[onnx]'") from None
+    raise ValueError(f"{error.name} is missing: pip install 'tinytpu[onnx]'") from None
   from tinygrad.helpers import Context
 
   from ..machine.both import EngineMismatch

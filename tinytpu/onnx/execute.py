@@ -121,7 +121,7 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
     statistics.stats.reset()
     started = time.perf_counter()
     tell("running")
-    values = {name: tensor(value) for name, value in runner(tensors).items()}
+    values = {name: tensor(value).contiguous() for name, value in runner(tensors).items()}  # moving them into place is part of it
     pending = [value for value in values.values() if value.numel()]
     if pending:
       Tensor.realize(*pending)
