@@ -182,7 +182,8 @@ def test_a_run_does_not_remember_the_one_before(saved: Saved) -> None:
   ([1.0, 2.0], [1.0, 2.0], ""), ([1.0, 2.00019], [1.0, 2.0], ""), ([1.0, 2.0003], [1.0, 2.0], "outside the budget"),
   ([np.nan, 1], [np.nan, 1], ""), ([np.nan, 1], [0, 1], "infinities"), ([0, 1], [np.nan, 1], "infinities"),
   ([np.inf, 1], [np.inf, 1], ""), ([-np.inf, 1], [np.inf, 1], "infinities"), ([1e30, 1], [np.inf, 1], "infinities"),
-  ([0, 0], [0, 0], ""), ([2e-4, 0], [0, 0], "outside"), ([1, 2, 3], [1, 2], "shape"), ([], [], "")])
+  ([0, 0], [0, 0], ""), ([1e-7, 0], [0, 0], ""), ([3e-7, 0], [0, 0], "outside"),
+  ([1.1e-6, 3e-6], [1e-6, 3e-6], ""), ([1.3e-6, 3e-6], [1e-6, 3e-6], "outside"), ([1, 2, 3], [1, 2], "shape"), ([], [], "")])
 def test_comparison_of_floats(got: list, reference: list, wrong: str) -> None:
   result = compare("y", np.array(got, np.float32), np.array(reference, np.float32))
   assert result.wrong.startswith(wrong) and result.within == (not wrong) and result.budget == 1e-4
