@@ -80,6 +80,14 @@ def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options
   return resize(X, *inputs, **chosen, **options)
 
 
+def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+  """ONNX's DynamicQuantizeLinear: uint8, its scale and its zero. tinygrad's divides by the scale's own quotient, which rounds otherwise."""
+  low, high = x.min().minimum(0), x.max().maximum(0)
+  scale = ((high - low) / 255).contiguous().realize()
+  zero = (-low / scale).round().clip(0, 255).contiguous().realize()
+  return ((x / scale).round() + zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
+
+
 def _copied(name: str) -> FunctionType:
   """tinygrad's operator of that name on copies of its inputs, which it changes in place while others may need them."""
   def on_copies(*inputs: Any, **options: Any) -> Any:
@@ -110,7 +118,7 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
 
 OURS: dict[str, Any] = {
   "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
-  "Slice": Slice, "Size": Size, "Resize": Resize,
+  "Slice": Slice, "Size": Size, "DynamicQuantizeLinear": DynamicQuantizeLinear, "Resize": Resize,
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),
