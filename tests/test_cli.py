@@ -54,7 +54,7 @@ def source(tmp_path: Path) -> Path:
 def test_version_and_help() -> None:
   assert cli("--version").strip() == f"tinytpu {__version__}"
   page = cli("--help")
-  for command in ("demo", "asm", "disasm", "dump", "run", "verilog", "build", "doctor", "docs", "fuzz"):
+  for command in ("demo", "asm", "disasm", "dump", "run", "verilog", "build", "doctor", "docs", "fuzz", "onnx"):
     assert command in page
 
 
@@ -210,7 +210,7 @@ def test_fuzz_on_one_engine() -> None:
 # -- what a user may do that no one foresaw -----------------------------------------------------------
 
 def test_exit_codes_are_told_apart(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-  """0 done, 1 error, 2 usage, 3 fault, 4 mismatch; the help says so."""
+  """0 done, 1 error, 2 usage, 3 fault, 4 mismatch, 5 (tests/onnx) budget; the help says so."""
   assert shell("run", str(source), "--arg", "0=0", "--arg", "n=1").returncode == 0
   assert shell("run", str(tmp_path / "missing")).returncode == 1
   assert shell("run", str(source)).returncode == shell("run", str(source), "--nonsense").returncode == 2
@@ -222,7 +222,8 @@ def test_exit_codes_are_told_apart(source: Path, tmp_path: Path, monkeypatch: py
   monkeypatch.setattr("tinytpu.fuzz.run_fuzz", lambda *_, **__: 1)
   cli("fuzz", "-e", "iss", code=4)
   page = " ".join(cli("--help").split())
-  for code, meaning in ((0, "done"), (1, "an error"), (2, "wrong usage"), (3, "the program ended in a fault"), (4, "the engines differ")):
+  for code, meaning in ((0, "done"), (1, "an error"), (2, "wrong usage"), (3, "the program ended in a fault"), (4, "the engines differ"),
+                        (5, "a model's outputs are outside the error budget")):
     assert f"{code} {meaning}" in page
 
 

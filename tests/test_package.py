@@ -36,7 +36,8 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "boot": {"backend"},
   "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "fuzz", "demo"},
+  "onnx": {"config", "isa", "machine", "backend", "boot"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "fuzz", "demo", "onnx"},
 }
 
 
@@ -156,7 +157,8 @@ def test_links_between_pages_lead_somewhere() -> None:
       assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config"))])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config",
+                                                                              "models"))])
 def test_files_that_pages_name_exist(page: str) -> None:
   places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -247,10 +248,11 @@ class TinyTPUDevice(Compiled):
     """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
     if self.kind == "both":
       self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
+    started = time.perf_counter()
     result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=self._stale, allow=allow)
     self._stale = False
     if result.fault is None:
-      stats.add(Launch(self.device, name, result.cycles, result.counters))
+      stats.add(Launch(self.device, name, result.cycles, result.counters, time.perf_counter() - started))
       self.timeline.add(name, result.cycles, profile_key)
     return result
 

@@ -13,11 +13,12 @@ SPILL = "spill"
 
 @dataclass(frozen=True)
 class Launch:
-  """One launch. cycles: simulated; counters: events by name (isa.counters)."""
+  """One launch. cycles: simulated; counters: events by name (isa.counters); seconds: what the engine took, by the host's clock."""
   device: str
   kernel: str
   cycles: int
   counters: dict[str, int]
+  seconds: float = 0.0
 
 
 class Stats:
@@ -30,15 +31,19 @@ class Stats:
   def reset(self) -> None:
     """Forget everything."""
     self.runs.clear()
-    self.launches, self.cycles = 0, 0
+    self.launches, self.cycles, self.seconds = 0, 0, 0.0
     self.counters: Counter[str] = Counter()
+    self.kernels: Counter[str] = Counter()
+    """Launches by kernel's name."""
 
   def add(self, run: Launch) -> None:
     """Record a launch."""
     self.runs.append(run)
     self.launches += 1
     self.cycles += run.cycles
+    self.seconds += run.seconds
     self.counters.update(run.counters)
+    self.kernels[run.kernel] += 1
 
 
 stats = Stats()

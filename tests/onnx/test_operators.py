@@ -1,0 +1,260 @@
+"""Our own operators, and the copy of the model that the front end is given, against onnxruntime and onnx's own cases."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.onnx.models import INT64, model, one, value
+from tinytpu.onnx import OnnxError, RefusedError, load, run
+from tinytpu.onnx.compare import compare
+from tinytpu.onnx.execute import on_device, tensor
+from tinytpu.onnx.operators import OURS
+from tinytpu.onnx.rewrite import prepared
+from tinytpu.onnx.runner import Runner
+
+Agrees = Callable[..., None]
+Saved = Callable[..., Path]
+
+
+def x(*shape: int) -> np.ndarray:
+  return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+def ints(*values: Any) -> np.ndarray:
+  return np.array(values, np.int64)
+
+
+# -- one operator -----------------------------------------------------------------------------------
+BOOL = TensorProto.BOOL
+CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
+  "gather 2-D": ("Gather", [x(5, 3), ints([0, -1], [2, 2])], {"constants": (1,)}),
+  "gather 2-D of many": ("Gather", [x(5, 3), ints(*np.arange(-5, 5).reshape(2, 5).tolist())], {"constants": (1,)}),
+  "gather axis -1": ("Gather", [x(2, 5), ints([[0, 4], [-2, 1]])], {"constants": (1,), "axis": -1}),
+  "gather scalar": ("Gather", [x(2, 5), np.array(-1)], {"constants": (1,), "axis": 1}),
+  "gather none": ("Gather", [x(2, 5), np.zeros((2, 0), np.int64)], {"constants": (1,), "axis": 1}),
+  "gather by input": ("Gather", [x(4, 5), ints([1, -1], [3, 0])], {"axis": 1}),
+  "squeeze": ("Squeeze", [x(1, 3, 1, 1), ints(-1, -2)], {"constants": (1,)}),
+  "squeeze 0 and -1": ("Squeeze", [x(1, 3, 1), ints(0, -1)], {"constants": (1,)}),
+  "squeeze all": ("Squeeze", [x(1, 3, 1)], {}),
+  "squeeze of version 11": ("Squeeze", [x(1, 3, 1)], {"version": 11, "axes": [-1, 0]}),
+  "unsqueeze": ("Unsqueeze", [x(3, 2), ints(-1, -2)], {"constants": (1,)}),
+  "unsqueeze 0 and -1": ("Unsqueeze", [x(3, 2), ints(-1, 0, 2)], {"constants": (1,)}),
+  "unsqueeze of version 11": ("Unsqueeze", [x(3, 2)], {"version": 11, "axes": [1, -1]}),
+  **{f"{op} of version {version}, axis {axis}": (op, [x(2, 3, 4)], {"version": version} | ({} if axis is None else {"axis": axis}))
+     for op in ("Softmax", "LogSoftmax", "Hardmax")
+     for version, axis in ((11, None), (11, 0), (11, 2), (11, -2), (13, None), (13, 1), (13, -2))},
+  "size": ("Size", [x(3, 4)], {"types": {0: INT64}}),
+  "resize with empty region": ("Resize", [x(1, 2, 4, 4), np.zeros(0, np.float32), np.float32([1, 1, 2, 2])],
+                               {"constants": (1, 2), "version": 11, "mode": "nearest"}),
+  "resize with empty scales": ("Resize", [x(1, 2, 4, 4), np.zeros(0, np.float32), np.zeros(0, np.float32), ints(1, 2, 8, 6)],
+                               {"constants": (1, 2, 3), "version": 13, "mode": "linear"}),
+  "resize of negative axes": ("Resize", [x(1, 2, 4, 4), None, np.float32([2, 3])], {"constants": (2,), "version": 18, "axes": [-2, -1]}),
+  "scatter": ("ScatterND", [x(4, 3), ints([0], [2]), x(2, 3)], {"constants": (1,)}),
+  "concat on axis -1": ("Concat", [x(2, 3), x(2, 1)], {"axis": -1}),
+  "split on axis -1": ("Split", [x(2, 6), ints(1, 5)], {"constants": (1,), "axis": -1, "outputs": 2}),
+  "flatten on axis -1": ("Flatten", [x(2, 3, 4)], {"axis": -1}),
+  "argmax on axis -1": ("ArgMax", [x(3, 5)], {"axis": -1, "types": {0: INT64}}),
+  "slice of axis -1": ("Slice", [x(3, 6), ints(1), ints(-1), ints(-1), ints(2)], {"constants": (1, 2, 3, 4)}),
+  "slice without axes": ("Slice", [x(3, 6), ints(1), ints(2**40)], {"constants": (1, 2)}),
+  "slice backwards": ("Slice", [x(3, 6), ints(-1), ints(-2**62), ints(1), ints(-2)], {"constants": (1, 2, 3, 4)}),
+  "slice of version 9": ("Slice", [x(3, 6)], {"version": 9, "starts": [1], "ends": [-1], "axes": [-1]}),
+  "dynamic quantisation": ("DynamicQuantizeLinear", [np.float32([0, 2, -3, -2.5, 1.34, 0.5])],
+                           {"outputs": 3, "types": {0: TensorProto.UINT8, 2: TensorProto.UINT8}}),
+  **{f"dynamic quantisation {shift}": ("DynamicQuantizeLinear", [x(500) + np.float32(shift)],
+                                       {"outputs": 3, "types": {0: TensorProto.UINT8, 2: TensorProto.UINT8}}) for shift in (-5, 0, 0.5, 5)},
+  "gather elements on axis -1": ("GatherElements", [x(2, 3), ints([0, -1], [2, 1])], {"axis": -1}),
+  "one-hot on axis -1": ("OneHot", [ints(0, 2, -1), ints(3), np.float32([0.5, 2])], {"constants": (1,), "axis": -1}),
+  "layer norm on axis -1": ("LayerNormalization", [x(2, 6), x(6), x(6)], {"axis": -1}),
+  "top 2 on axis -1": ("TopK", [x(3, 5), ints(2)], {"constants": (1,), "axis": -1, "outputs": 2, "types": {1: INT64}}),
+  "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operator(agrees: Agrees, name: str) -> None:
+  op, arrays, options = CASES[name]
+  agrees(*one(op, arrays, **options))
+
+
+def test_an_index_out_of_range_is_refused(saved: Saved) -> None:
+  proto, inputs = one("Gather", [x(3, 2), ints(0, 3)], constants=(1,))
+  with pytest.raises((OnnxError, RefusedError)):
+    run(saved(proto), inputs)
+  arrays = dict(inputs)
+  with pytest.raises(RefusedError, match="index 3 into an axis of size 3"):
+    Runner(prepared(load(saved(proto)), arrays)[0])(on_device(arrays))
+
+
+def test_an_operator_does_not_change_its_input(saved: Saved) -> None:
+  """ScatterND in tinygrad's front end writes into the tensor that it is given."""
+  nodes = [helper.make_node("ScatterND", ["w", "i", "u"], ["y"]), helper.make_node("Neg", ["w"], ["z"]),
+           helper.make_node("ScatterND", ["x", "i", "u"], ["a"]), helper.make_node("Neg", ["x"], ["b"])]
+  proto = model(nodes, [value("x", [3, 2]), value("u", [1, 2])], [value(n, [3, 2]) for n in "yzab"], {"w": x(3, 2), "i": ints([1])})
+  assert run(saved(proto)).within
+
+
+@pytest.mark.parametrize("op, place", [("LSTM", 1), ("LayerNormalization", 0)])
+def test_an_output_that_is_left_out_is_no_input(agrees: Agrees, op: str, place: int) -> None:
+  """In tinygrad's front end its value would stand for every input that is left out after it."""
+  if op == "LSTM":
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["", "h"], hidden_size=2), helper.make_node("Clip", ["h", "", "top"], ["y"])]
+    proto = model(nodes, [value("x", [3, 1, 2])], [value("y", [1, 1, 2])], {"w": x(1, 8, 2), "r": x(1, 8, 2), "top": np.float32(0.05)})
+  else:
+    nodes = [helper.make_node(op, ["x", "s"], ["n", "", "d"]), helper.make_node("Clip", ["n", "", "top"], ["y"])]
+    proto = model(nodes, [value("x", [3, 4])], [value("y", [3, 4]), value("d", [3, 1])], {"s": x(4), "top": np.float32(0.05)})
+  agrees(proto)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8", "bool", "int64", "double", "uint32", "uint64", "int8", "float"])
+def test_constants_in_every_form(saved: Saved, dtype: str) -> None:
+  """Elements as bytes, or in the field that their type has."""
+  kind = TensorProto.DataType.Value(dtype.upper())
+  numbers = [0, 1, 1, 0] if dtype == "bool" else [0, 1, 3, 7]
+  listed = helper.make_tensor("listed", kind, [4], numbers)
+  as_bytes = numpy_helper.from_array(numpy_helper.to_array(listed), "as_bytes")
+  assert as_bytes.HasField("raw_data") and not listed.HasField("raw_data")
+  nodes = [helper.make_node("Cast", [name], [f"{name}_f"], to=TensorProto.FLOAT) for name in ("listed", "as_bytes")]
+  nodes.append(helper.make_node("Concat", ["x", "listed_f", "as_bytes_f"], ["y"], axis=0))
+  proto = model(nodes, [value("x", [1])], [value("y", [9])])
+  proto.graph.initializer.extend([listed, as_bytes])
+  assert run(saved(proto), {"x": np.float32([5])}).outputs["y"].tolist() == [5.0, *numbers, *numbers]
+
+
+def test_a_constant_without_elements_and_without_bytes(agrees: Agrees) -> None:
+  proto, inputs = one("Resize", [x(1, 2, 4, 4), None, np.float32([1, 1, 2, 2])], constants=(2,), version=11, mode="nearest")
+  proto.graph.initializer.append(helper.make_tensor("region", TensorProto.FLOAT, [0], []))
+  proto.graph.node[0].input[1] = "region"
+  assert not proto.graph.initializer[-1].HasField("raw_data")
+  agrees(proto, inputs)
+
+
+# -- subgraphs --------------------------------------------------------------------------------------
+
+def branch(name: str, nodes: list, output: str, shape: list | None, weights: dict | None = None) -> onnx.GraphProto:
+  return helper.make_graph(nodes, name, [], [value(output, shape)],
+                           [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()])
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_if_runs_the_branch_that_is_taken_only(agrees: Agrees, taken: bool) -> None:
+  """The branches take values of the graph around them, one has a constant, and their shapes differ."""
+  then = branch("t", [helper.make_node("Add", ["x", "k"], ["t_"]), helper.make_node("Mul", ["t_", "w"], ["t"])], "t", ["a", "b"],
+                {"k": x(3)})
+  other = branch("e", [helper.make_node("Reshape", ["x", "flat"], ["e"])], "e", ["c"], {"flat": ints(6)})
+  nodes = [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other), helper.make_node("Neg", ["y"], ["z"])]
+  proto = model(nodes, [value("x", [2, 3]), value("c", [], BOOL)], [value("z", None)], {"w": x(2, 3)})
+  agrees(proto, {"x": x(2, 3), "c": np.array(taken)})
+
+
+def test_a_branch_that_is_not_taken_need_not_fit(agrees: Agrees) -> None:
+  nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch("t", [helper.make_node("Neg", ["x"], ["t"])], "t", None),
+                            else_branch=branch("e", [helper.make_node("Reshape", ["x", "six"], ["e"])], "e", None, {"six": ints(6)}))]
+  proto = model(nodes, [value("x", ["n", "m"]), value("c", [], BOOL)], [value("y", None)])
+  for attribute in proto.graph.node[0].attribute:
+    attribute.g.output[0].ClearField("type")  # as some exporters leave it
+  agrees(proto, {"x": x(2, 4), "c": np.array(True)})
+
+
+def loop(body: list, carried: list[str], stacked: list[str], inputs: list, outputs: list, weights: dict | None = None,
+         count: int | None = 3, body_weights: dict | None = None, cond: bool | None = None) -> onnx.ModelProto:
+  """A model of one loop. Names in `carried` are NAME:SHAPE of what is carried: NAME_in to NAME_out in the body, from NAME to NAME_last."""
+  names = [name.split(":")[0] for name in carried]
+  shapes = [[int(s) for s in name.split(":")[1].split("x") if s] for name in carried]
+  if not any("go" in node.output for node in body):
+    body = [*body, helper.make_node("Identity", ["on"], ["go"])]
+  graph = helper.make_graph(
+    body, "body", [value("n", [], INT64), value("on", [], BOOL), *(value(f"{n}_in", s) for n, s in zip(names, shapes, strict=True))],
+    [value("go", [], BOOL), *(value(f"{n}_out", s) for n, s in zip(names, shapes, strict=True)), *(value(s, None) for s in stacked)],
+    [numpy_helper.from_array(a, n) for n, a in (body_weights or {}).items()])
+  constants = dict(weights or {})
+  if count is not None:
+    constants["M"] = np.array(count)
+  if cond is not None:
+    constants["C"] = np.array(cond)
+  node = helper.make_node("Loop", ["M" if count is not None else "", "C" if cond is not None else "", *names],
+                          [*(f"{n}_last" for n in names), *(f"{s}_all" for s in stacked)], body=graph)
+  return model([node], inputs, outputs, constants)
+
+
+def test_loop_carries_and_stacks(agrees: Agrees) -> None:
+  body = [helper.make_node("Mul", ["a_in", "w"], ["a_out"]), helper.make_node("Sub", ["a_in", "k"], ["s"])]
+  agrees(loop(body, ["a:2x3"], ["s"], [value("a", [2, 3])], [value("a_last", [2, 3]), value("s_all", [3, 2, 3])],
+              {"w": x(3)}, body_weights={"k": x(1)}))
+
+
+def test_loop_reads_shapes_anew_in_each_pass(agrees: Agrees) -> None:
+  """The front end keeps what it has read of a name: the start of a slice is another in each pass."""
+  body = [helper.make_node("Unsqueeze", ["n", "zero"], ["start"]), helper.make_node("Add", ["start", "one"], ["end"]),
+          helper.make_node("Slice", ["x", "start", "end"], ["row"]), helper.make_node("Add", ["a_in", "row"], ["a_out"]),
+          helper.make_node("Identity", ["row"], ["s"])]
+  agrees(loop(body, ["a:1x4"], ["s"], [value("x", [5, 4]), value("a", [1, 4])], [value("a_last", [1, 4]), value("s_all", None)],
+              {"zero": ints(0), "one": ints(1)}))
+
+
+@pytest.mark.parametrize("count, cond", [(10, None), (None, True), (2, True), (10, False), (0, None)])
+def test_loop_ends_by_its_condition_or_count(agrees: Agrees, count: int | None, cond: bool | None) -> None:
+  body = [helper.make_node("Add", ["a_in", "step"], ["a_out"]), helper.make_node("ReduceMax", ["a_out"], ["most"], keepdims=0),
+          helper.make_node("Less", ["most", "top"], ["go"])]
+  proto = loop(body, ["a:3"], [], [value("a", [3])], [value("a_last", [3])], {"step": np.float32([0.75]), "top": np.float32(2.5)}, count,
+               cond=cond)
+  agrees(proto, {"a": np.float32([0, -1, 0.5])})
+
+
+def test_a_condition_within_a_loop(agrees: Agrees) -> None:
+  then = branch("t", [helper.make_node("Neg", ["a_in"], ["t"])], "t", [3])
+  other = branch("e", [helper.make_node("Mul", ["a_in", "w"], ["e"])], "e", [3])
+  body = [helper.make_node("Mod", ["n", "two"], ["odd"]), helper.make_node("Cast", ["odd"], ["odd_b"], to=BOOL),
+          helper.make_node("If", ["odd_b"], ["a_out"], then_branch=then, else_branch=other)]
+  agrees(loop(body, ["a:3"], [], [value("a", [3])], [value("a_last", [3])], {"w": x(3), "two": np.array(2)}, 5))
+
+
+def test_a_loop_without_a_pass_has_no_shape_to_stack(saved: Saved) -> None:
+  body = [helper.make_node("Neg", ["a_in"], ["a_out"]), helper.make_node("Neg", ["a_in"], ["s"])]
+  proto = loop(body, ["a:3"], ["s"], [value("a", [3])], [value("a_last", [3]), value("s_all", None)], count=0)
+  with pytest.raises(RefusedError, match="operator 0, Loop .* a loop without a pass"):
+    run(saved(proto))
+
+
+# -- onnx's own cases -------------------------------------------------------------------------------
+
+@cache
+def node_cases() -> dict[str, Any]:
+  """onnx's cases of operators that are ours, but for those of sequences and those that front ends refuse."""
+  from onnx.backend.test.case.node import collect_testcases
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of how its references compute
+    cases = collect_testcases(None)
+  ours = {op for op in OURS if op not in ("Resize", "Gather", "ScatterND")}
+  return {case.name: case for case in cases if case.model.graph.node[0].op_type in ours and len(case.model.graph.node) == 1
+          and all(v.type.HasField("tensor_type") for v in [*case.model.graph.input, *case.model.graph.output])}
+
+
+def test_onnx_has_cases_of_our_operators() -> None:
+  found = {case.model.graph.node[0].op_type for case in node_cases().values()}
+  assert found >= {"LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"}
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"])
+def test_onnx_s_cases(saved: Saved, op: str) -> None:
+  """With the outputs that come with them, not those of onnxruntime."""
+  tried = 0
+  for name, case in node_cases().items():
+    if case.model.graph.node[0].op_type != op:
+      continue
+    loaded = load(saved(case.model))
+    for inputs, outputs in case.data_sets:
+      arrays = dict(zip((v.name for v in case.model.graph.input), map(np.asarray, inputs), strict=True))
+      values = Runner(prepared(loaded, arrays)[0])(on_device(arrays))
+      for wanted, expected in zip(loaded.outputs, outputs, strict=True):
+        found = compare(wanted.name, tensor(values[wanted.name]).numpy(), np.asarray(expected))
+        assert found.within, f"{name}: {found}"
+      tried += 1
+  assert tried

@@ -1,0 +1,153 @@
+"""The operators that the front end is run with: tinygrad's, and our own for those that it lacks or gets wrong."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+from tinygrad import Tensor, dtypes
+from tinygrad.helpers import prod
+from tinygrad.nn.onnx import Domain, OpSetId, onnx_ops
+
+from .control import If, Loop
+from .model import graphs
+from .recurrent import GRU, LSTM, RNN
+
+_FEW = 8
+"""Constant indices up to which Gather takes slices and joins them; more are looked up."""
+
+
+def Gather(x: Tensor, indices: Tensor | list | int, axis: int = 0) -> Tensor:
+  """ONNX's Gather. tinygrad's takes constant indices of one dimension only."""
+  axis = x._resolve_dim(axis)
+  if isinstance(indices, Tensor):
+    return x[(slice(None),) * axis + (indices,)]
+  array = np.array(indices, np.int64)
+  size = int(x.shape[axis])
+  if ((array < -size) | (array >= size)).any():
+    raise IndexError(f"index {array[(array < -size) | (array >= size)][0]} into an axis of size {size}")
+  shape = x.shape[:axis] + array.shape + x.shape[axis + 1:]
+  if array.size > _FEW:
+    return x[(slice(None),) * axis + (Tensor((array % size).astype(np.int32)),)]
+  bounds = [tuple((0, s) if a != axis else (i, i + 1) for a, s in enumerate(x.shape)) for i in (array.reshape(-1) % max(size, 1)).tolist()]
+  if not bounds:
+    return x.shrink(tuple((0, s) if a != axis else (0, 0) for a, s in enumerate(x.shape))).reshape(shape)
+  first, *others = (x.shrink(b) for b in bounds)
+  return first.cat(*others, dim=axis).reshape(shape)
+
+
+def Squeeze(data: Tensor, axes: Sequence[int] | int | None = None) -> Tensor:
+  """ONNX's Squeeze; tinygrad's gets several negative axes wrong."""
+  axes = [axes] if isinstance(axes, int) else axes
+  gone = [a for a, s in enumerate(data.shape) if s == 1] if axes is None else sorted({data._resolve_dim(a) for a in axes})
+  if any(data.shape[a] != 1 for a in gone):
+    raise ValueError(f"axes {gone} of shape {list(data.shape)} are not all of size 1")
+  return data.reshape(tuple(s for a, s in enumerate(data.shape) if a not in gone))
+
+
+def Unsqueeze(data: Tensor, axes: Sequence[int] | int) -> Tensor:
+  """ONNX's Unsqueeze; tinygrad's gets several negative axes wrong."""
+  axes = [axes] if isinstance(axes, int) else axes
+  ndim = data.ndim + len(axes)
+  new = {a + ndim if a < 0 else a for a in axes}
+  if len(new) != len(axes) or not all(0 <= a < ndim for a in new):
+    raise ValueError(f"axes {list(axes)} of {ndim} dimensions")
+  sizes = iter(data.shape)
+  return data.reshape(tuple(1 if a in new else next(sizes) for a in range(ndim)))
+
+
+def Slice(data: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None,
+          steps: Sequence[int] | None = None) -> Tensor:
+  """ONNX's Slice; tinygrad's wants a start for every axis where none are named."""
+  bounds = [slice(None)] * data.ndim
+  named = range(len(starts)) if axes is None else axes
+  for axis, start, end, step in zip(named, starts, ends, steps or [1] * len(starts), strict=True):
+    bounds[axis] = slice(start, end, step)
+  return data[tuple(bounds)]
+
+
+def Size(data: Tensor) -> Tensor:
+  """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
+  return Tensor(data.numel(), dtype=dtypes.int64)
+
+
+def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options: Any) -> Tensor:
+  """ONNX's Resize; tinygrad's takes negative axes literally."""
+  chosen = {} if axes is None else {"axes": [X._resolve_dim(a) for a in axes]}
+  resize: Any = onnx_ops["Resize"]
+  return resize(X, *inputs, **chosen, **options)
+
+
+def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+  """ONNX's DynamicQuantizeLinear: uint8, its scale and its zero. tinygrad's divides by the scale's own quotient, which rounds otherwise."""
+  low, high = x.min().minimum(0), x.max().maximum(0)
+  scale = ((high - low) / 255).contiguous().realize()
+  zero = (-low / scale).round().clip(0, 255).contiguous().realize()
+  return ((x / scale).round() + zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
+
+
+def _copied(name: str) -> FunctionType:
+  """tinygrad's operator of that name on copies of its inputs, which it changes in place while others may need them."""
+  def on_copies(*inputs: Any, **options: Any) -> Any:
+    function: Any = onnx_ops[name]
+    return function(*(value.clone() if isinstance(value, Tensor) else value for value in inputs), **options)
+  return on_copies  # type: ignore[return-value]
+
+
+def _flattened(function: Callable[[Tensor], Tensor]) -> FunctionType:
+  """Softmax and the like before version 13: over all axes from `axis` on, as if they were one. tinygrad takes that one axis."""
+  def over(x: Tensor, axis: int = 1) -> Tensor:
+    axis = axis + x.ndim if axis < 0 else axis
+    return function(x.reshape(prod(x.shape[:axis]), -1)).reshape(x.shape)
+  return over  # type: ignore[return-value]
+
+
+def _hardmax(x: Tensor) -> Tensor:
+  return (Tensor.arange(int(x.shape[-1])) == x.argmax(-1, keepdim=True)).cast(x.dtype)
+
+
+def _last(function: Callable[[Tensor, int], Tensor]) -> FunctionType:
+  return lambda x, axis=-1: function(x, axis)  # type: ignore[return-value]
+
+
+def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
+  return {OpSetId(Domain.ONNX, 1): old, OpSetId(Domain.ONNX, 13): new}
+
+
+OURS: dict[str, Any] = {
+  "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
+  "Slice": Slice, "Size": Size, "DynamicQuantizeLinear": DynamicQuantizeLinear, "Resize": Resize,
+  "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
+  "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
+  "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),
+  "Hardmax": _versions(_flattened(_hardmax), _last(lambda x, axis: _hardmax(x.transpose(axis, -1)).transpose(axis, -1))),
+}
+"""Our own operators, by ONNX's name: a function, or functions by operator set and the version from which on they hold."""
+
+
+def table() -> dict[str, Any]:
+  """All operators, by ONNX's name, in the form of tinygrad's own table."""
+  return {**onnx_ops, **OURS}
+
+
+def missing(proto: ModelProto) -> list[str]:
+  """Operators that a model uses and the table lacks, each once, with how often it is used, subgraphs included."""
+  operators = table()
+  versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
+  found: dict[str, int] = {}
+  for graph in graphs(proto.graph):
+    for node in graph.node:
+      domain = node.domain if node.domain != "ai.onnx" else ""
+      if not _has(operators, node.op_type, domain, versions.get(domain, 1)):
+        name = f"{domain}.{node.op_type}" if domain else node.op_type
+        found[name] = found.get(name, 0) + 1
+  return [f"{name} ({times} times)" if times > 1 else name for name, times in found.items()]
+
+
+def _has(operators: dict[str, Any], name: str, domain: str, version: int) -> bool:
+  entry = operators.get(name)
+  if not isinstance(entry, dict):
+    return entry is not None
+  return any(known.domain == Domain.from_onnx(domain) and known.version <= version for known in entry)
