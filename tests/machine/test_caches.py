@@ -76,7 +76,7 @@ def test_the_index_of_another_configuration(good, tmp_path, monkeypatch):
   library = rtl.library(caches.CONFIG)
   other = cache.keep("rtl/chip-other.so", b"the library of 8x8")
   os.replace(cache.keep("rtl/other.name", other.name.encode()), cache.root() / index)
-  monkeypatch.setattr(rtl, "Chip", lambda config: None)
+  monkeypatch.setattr(rtl, "Chip", lambda *_: None)
   monkeypatch.setattr(rtl, "to_verilog", lambda *_: "")
   monkeypatch.setattr(rtl, "build_library", lambda *_, **__: library)
   assert rtl.library(caches.CONFIG) == library and cache.read(index) == library.name.encode() == Path(mine).name.encode()
