@@ -92,6 +92,16 @@ def narrowed() -> int:
   return tried
 
 
+def signed_words() -> int:
+  """Conversions of words to signed integers; and what tinygrad takes their ranges to be."""
+  tried, x = 0, leaf("a", dtypes.uint32)
+  for dtype in (dtypes.int8, dtypes.int16, dtypes.int32):
+    new = corrected(x.cast(dtype))
+    assert new.vmin == dtype.min and new.vmax == dtype.max
+    tried += rewritten(x.cast(dtype), new, {x: values(dtypes.uint32)})
+  return tried
+
+
 def gates_moved() -> int:
   """A choice between a constant and what a gated load gives, cast: of all bytes, and floats that integers cannot be."""
   special = (0.0, -0.0, 0.5, -1.0, 1.0, 127.0, 128.0, 255.0, 256.0, 2049.0, 65504.0, 1e10, *map(float, ("inf", "-inf", "nan")))

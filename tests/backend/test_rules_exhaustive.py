@@ -30,7 +30,8 @@ CHECKS: dict[str, Callable[[], int]] = {
   **{f"peephole.{name}": lambda name=name: lowering_checks.fused(name) for name in lowering_checks.FORMS},
   "rules.cast_sequence": lowering_checks.casts, "arithmetic.bits": lowering_checks.constants, "division.divide": lowering_checks.quotients,
   "long_division.divide": decomp_checks.long_quotients, "corrections._from_float": decomp_checks.from_floats,
-  "corrections._narrow": decomp_checks.narrowed, "corrections.move_gate": decomp_checks.gates_moved,
+  "corrections._narrow": decomp_checks.narrowed, "corrections._signed": decomp_checks.signed_words,
+  "corrections.move_gate": decomp_checks.gates_moved,
   "copies._bits": decomp_checks.words_of_halves, "copies._copy": decomp_checks.copied_halves}
 """By module and function, or row of a table, the check of a rule: it returns how many operands were tried."""
 
@@ -156,6 +157,8 @@ FAULTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     const(158, dtypes.uint32) - (x.cast(dtypes.float32).bitcast(dtypes.uint32) >> 23))),
   "the sign of an index": ("corrections._narrow", lambda patch: patch.setattr(corrections, "CORRECTIONS", PatternMatcher([
     (UPat(Ops.INDEX, name="u"), lambda u: u.replace(src=(u.src[0], u.src[1].cast(dtypes.int8).cast(dtypes.int32))))]))),
+  "words that are never negative": ("corrections._signed", lambda patch: patch.setattr(corrections, "CORRECTIONS", PatternMatcher([
+    (UPat(Ops.CAST, src=(UPat.var("x", dtypes.uint32),), name="u"), lambda u, x: (x & 0x7FFFFFFF).bitcast(dtypes.int32).cast(u.dtype))]))),
   "any alternative": ("corrections.move_gate", fault(corrections, "_holds", lambda _: lambda dtype, value: True)),
   "zeros of either sign": ("corrections.move_gate", fault(corrections, "_holds", lambda right: lambda dtype, value:
     right(dtype, value + 0))),

@@ -38,6 +38,15 @@ def test_a_divisor_that_wrapped():
   np.testing.assert_array_equal(got.numpy(), expected)
 
 
+@pytest.mark.parametrize("d", [2, 4096])
+def test_a_short_quotient_of_a_long_one(d):
+  """By a power of two it is a shift, of a low word that may be negative."""
+  data = np.array([1, 6, 50, 99, 101, 65535, 200], np.uint16)
+  x, wide = Tensor(data).realize().cast(dtypes.int64), data.astype(np.int64)
+  got = ((x - 100) * x).div(127, rounding_mode="trunc").div(d, rounding_mode="trunc")
+  np.testing.assert_array_equal(got.numpy(), truncated(truncated((wide - 100) * wide, 127), d))
+
+
 @pytest.mark.parametrize("count", [1, 30, 31, 32, 33, 40, 62, 63])
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_long_shifts_of_short_numbers(dtype, count):

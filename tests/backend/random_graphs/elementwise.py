@@ -260,6 +260,7 @@ def unary(d: Draw) -> Step:
 
   def mirror(x: Value) -> Value:
     data = names[name](x.data).astype(x.data.dtype)
+    need(name != "neg" or not x.loose or not (np.signbit(data) & (data == 0)).any())  # -(x - y) is y - x in tinygrad, 0 if they are equal
     if name in ("floor", "ceil", "sign"):  # b - 1 and b + 1 of 16-bit floats may round, signs of NaN are what comparisons make of it
       need(np.isfinite(x.data).all() and (name == "sign" or exact(data, BITS[x.dtype])))
     return Value(data, x.dtype, x.loose or name in ("floor", "ceil"))

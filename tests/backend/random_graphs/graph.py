@@ -99,7 +99,7 @@ class Draw:
     """Another value of a's dtype that broadcasts to a's shape: one drawn before, or a new one."""
     v = self.values[a]
     options = [i for i, w in enumerate(self.values) if w.dtype == v.dtype and _broadcasts(w.shape, v.shape)
-               and not (w.shape == v.shape and same(w.data, v.data))]
+               and not same(np.broadcast_to(w.data, v.shape), v.data)]
     if kind == "any" and options and self.chance(0.6):
       return self.choose(options)
     if kind == "any":

@@ -4,6 +4,9 @@
 into words wrongly (its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a
 conversion to 32 bits wrapped; this machine's saturates, so the words are cut apart before.
 
+Words: the low word of a 64-bit integer is an unsigned number converted to a signed one, of which tinygrad takes it that it is never negative
+(a quotient by a power of two then is a shift): as the same bits, it may be.
+
 Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's
 dtype: from `x.cast(float).pad(value=0.5)`, of integers, 0 is left of the 0.5. Here that is done only where nothing is lost.
 
@@ -44,10 +47,15 @@ def _narrow(u: UOp) -> UOp | None:
   return u.replace(src=(u.src[0], at.cast(dtypes.int32))) if at.dtype in OTHER else None
 
 
+def _signed(u: UOp, x: UOp) -> UOp:
+  return x.bitcast(dtypes.int32).cast(u.dtype)
+
+
 CORRECTIONS = PatternMatcher([
   (UPat(Ops.INDEX, name="u"), _narrow),
   (UPat((Ops.CDIV, Ops.CMOD), LONG, src=(UPat.var("x"), UPat.var("y")), name="d"), divide),
-  (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float)])
+  (UPat(Ops.CAST, LONG, src=(UPat.var("x", dtypes.floats),), name="d"), _from_float),
+  (UPat(Ops.CAST, (dtypes.int8, dtypes.int16, dtypes.int32), src=(UPat.var("x", dtypes.uint32),), name="u"), _signed)])
 
 
 def move_gate(gate: UOp, l: UOp, a: UOp, w: UOp) -> UOp | None:
