@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import sys
 
-from . import hardware, programs
+from . import hardware, profile, programs
 from .common import Exit, UsageError, app, errors, say, settings
 
-__all__ = ["app", "hardware", "main", "programs"]
+__all__ = ["app", "hardware", "main", "profile", "programs"]
 
 
 def main() -> None:
