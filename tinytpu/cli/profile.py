@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,9 +63,9 @@ def profile(
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
   """Wait for a program's end; returns its exit code, 128 + the signal's number if one ended it. An interrupt is the program's: the
-  terminal has told it too, and it writes its report; SIGTERM is passed on as one."""
+  terminal has told it too, and it writes its report; SIGTERM is passed on."""
   def passed_on(*_: object) -> None:
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
   before = signal.signal(signal.SIGTERM, passed_on)
   try:
     while True:
@@ -84,7 +85,7 @@ def _show(report: dict[str, Any]) -> None:
   say(f"{run['launches']:,} launches, {run['cycles']:,} cycles, {run['seconds'] * 1e3:,.3f} ms at {machine['clock_hz'] / 1e9:g} GHz on "
       f"{machine['preset']}; busy: {busy}")
   table = Table(title=Text("kernels with most cycles"), title_justify="left")
-  for name, right in (("kernel", False), ("launches", True), ("cycles", True), ("limit, achieved", True), ("loses most to", True)):
+  for name, right in (("kernel", False), ("launches", True), ("cycles", True), ("limit, achieved", True), ("waits most for", True)):
     table.add_column(name, justify="right" if right else "left")
   for k in report["kernels"][:_MOST]:
     roof = k["roofline"]
@@ -104,7 +105,7 @@ def _compare(first: str, rest: list[str], fail_above: str | None) -> None:
   if fail_above is not None:
     if not (match := re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)%", fail_above)):
       raise UsageError(f"--fail-above {fail_above}: expected a percentage like 2% or 0.5%")
-    limit = float(match[1]) / 100
+    limit = Decimal(match[1])
   before, after = load(Path(first)), load(Path(rest[0]))
   table = Table(title=Text("cycles, the largest loss first"), title_justify="left")
   for name, right in (("kernel", False), ("before", True), ("after", True), ("change", True), ("share", True), ("by cause", False)):
@@ -118,6 +119,6 @@ def _compare(first: str, rest: list[str], fail_above: str | None) -> None:
     console.print(table)
   a, b, share = before["run"]["cycles"], after["run"]["cycles"], slower(before, after)
   say(f"{a:,} cycles before, {b:,} after: {share:+.2%}")
-  if limit is not None and share > limit:
+  if limit is not None and 100 * (b - a) > limit * a:
     say(f"slower by more than {fail_above}", "bold red")
     raise typer.Exit(Exit.SLOWER)

@@ -149,7 +149,8 @@ def need_packages() -> None:
 
 
 def begin(folder: str | Path) -> Callable[[], None]:
-  """Trace all devices that are opened in this process from now on.
+  """Trace all devices that are opened in this process from now on. SIGTERM, if the program leaves it as it was, ends the program as an exit
+  with code 143 does, so that it can be reported.
 
   Args:
     folder: where the report goes; it is made if it does not exist.
@@ -166,6 +167,8 @@ def begin(folder: str | Path) -> Callable[[], None]:
   path.mkdir(parents=True, exist_ok=True)
   collector, process = Collector(say), os.getpid()
   watch.watcher = collector
+  if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
   def finish() -> None:
     if os.getpid() != process or not collector.launches:
@@ -175,4 +178,15 @@ def begin(folder: str | Path) -> Callable[[], None]:
       signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second Ctrl-C of an impatient user would lose the report
     say(f"{collector.launches:,} launches, {collector.cycles:,} cycles; writing {path}")
     write(collector, path)
+    if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+      _end_by_interrupt()
   return finish
+
+
+def _end_by_interrupt() -> None:
+  """End by SIGINT, as Python does after an interrupt that nobody caught, unless code was compiled since: what was imported to write has."""
+  for stream in (sys.stdout, sys.stderr):
+    if stream is not None:
+      stream.flush()
+  signal.signal(signal.SIGINT, signal.SIG_DFL)
+  os.kill(os.getpid(), signal.SIGINT)
