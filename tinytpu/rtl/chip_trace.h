@@ -49,12 +49,13 @@ struct Trace {
     return row;
   }
 
+  // An end or a line that belongs to no transfer goes nowhere: hardware that is wrong shows in the trace, and must not end the process.
   void transfers(std::deque<int64_t*>& queue, bool done, bool line) {
-    if (done) {
+    if (done && !queue.empty()) {
       queue.front()[FIELD_end] = now;
       queue.pop_front();
     }
-    if (line) queue.front()[FIELD_lines]++;
+    if (line && !queue.empty()) queue.front()[FIELD_lines]++;
   }
 
   // A cycle, before its clock edge.
