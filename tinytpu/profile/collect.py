@@ -7,10 +7,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,16 +47,19 @@ class Tally:
   kind: str = "kernel"
   launches: int = 0
   faults: int = 0
-  cycles: int = 0
   causes: np.ndarray = field(default_factory=lambda: np.zeros(len(CAUSES), np.int64))
   counters: np.ndarray = field(default_factory=lambda: np.zeros(len(COUNTERS), np.int64))
   units: np.ndarray = field(default_factory=lambda: np.zeros(len(SPAN_UNITS), np.int64))
   codes: dict[tuple[int, int], tuple[Code, int]] = field(default_factory=dict)
 
+  @property
+  def cycles(self) -> int:
+    """Cycles of all its launches."""
+    return int(self.causes.sum())
+
   def add(self, causes: np.ndarray, counters: np.ndarray, units: np.ndarray) -> None:
-    """Add sums; the causes' are its cycles."""
+    """Add sums."""
     self.causes += causes
-    self.cycles += int(causes.sum())
     self.counters += counters
     self.units += units
 
@@ -79,6 +84,7 @@ class Collector:
     self.tallies: dict[tuple[str, str], Tally] = {}
     self.timeline = timeline if timeline is not None else Timeline()
     self._codes: dict[tuple[bytes, tuple[tuple[int, str], ...]], Code] = {}
+    self._lock = threading.Lock()
     self._progress, self._events, self._said = progress, events, time.monotonic()
 
   def opened(self, device: TinyTPUDevice) -> None:
@@ -89,9 +95,10 @@ class Collector:
   def launched(self, device: TinyTPUDevice, name: str, address: int, result: RunResult, parts: Sequence[tuple[int, str]]) -> None:
     """Add a launch, and forget its events."""
     assert device.trace is not None
-    launch = device.trace.launches[-1]
-    device.trace.clear()
-    self.add(device.device, name, device.code(address), device.config, launch, result, parts)
+    with self._lock, undisturbed():
+      launch = device.trace.launches[-1]
+      device.trace.clear()
+      self.add(device.device, name, device.code(address), device.config, launch, result, parts)
 
   def add(self, device: str, name: str, words: np.ndarray, config: Config, launch: Launch, result: RunResult,
           parts: Sequence[tuple[int, str]] = ()) -> None:
@@ -123,13 +130,33 @@ class Collector:
     if rest.any():  # events that found no room
       self._tally(name, "batch").add(rest, all_counters - counters.sum(axis=0), np.zeros(len(SPAN_UNITS), np.int64))
       self._tally(name, "batch").launches += 1
-    self.timeline.add(device, name, code, launch)
+    self.timeline.add(device, name, code, launch, units.sum(axis=0))
     if self._progress and time.monotonic() - self._said > SAY_EVERY:
       self._said = time.monotonic()
       self._progress(f"{self.launches:,} launches, {self.cycles:,} cycles")
 
   def _tally(self, name: str, kind: str) -> Tally:
     return self.tallies.setdefault((kind, name), Tally(name, kind))
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+  """SIGINT and SIGTERM that come meanwhile are dealt with at the end, so that no sum has a launch which another lacks."""
+  if threading.current_thread() is not threading.main_thread():
+    yield
+    return
+  came: list[tuple[int, FrameType | None]] = []
+  before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+  mine = [number for number, handler in before.items() if callable(handler)]  # others end the process at once, or nothing
+  try:
+    for number in mine:
+      signal.signal(number, lambda *arguments: came.append(arguments))
+    yield
+  finally:
+    for number in mine:
+      signal.signal(number, before[number])
+    for which, frame in came[:1]:
+      before[signal.Signals(which)](which, frame)  # type: ignore[operator, misc]
 
 
 def say(line: str) -> None:

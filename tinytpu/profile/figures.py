@@ -8,7 +8,7 @@ import numpy as np
 
 from ..isa.stalls import CAUSES, NUMBER
 from ..trace import SPAN_UNITS
-from .timeline import LANES, Piece, Timeline
+from .timeline import LANE_SPAN, LANES, Piece, Timeline
 
 BARS = 30
 """Kernels with a bar of causes."""
@@ -49,20 +49,27 @@ def causes(kernels: list[dict[str, Any]]) -> str:
 
 
 def overview(timeline: Timeline) -> str:
-  """Kernels of the whole timeline, and how busy each unit was in each of `BINS` intervals of what it keeps."""
+  """Kernels of the whole timeline, and how busy each unit was in each of `BINS` intervals of it. Of a launch whose spans are not all there
+  units are taken to be busy evenly."""
   figure = _figure("Kernels, and how busy units were", 560)
   figure.set_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.12, 0.88], vertical_spacing=0.02)
   shown, total = _kernels(figure, timeline)
-  ends = {device: max(int(found["stop"].max(initial=0)) for d, _, found in timeline.spans if d == device) for device, *_ in timeline.spans}
+  devices = dict.fromkeys(piece.device for piece in timeline.pieces)
   rows, names = [], []
-  edges = np.linspace(0, max(ends.values(), default=1) or 1, BINS + 1)
-  for device in ends:
-    found = np.concatenate([spans for d, _, spans in timeline.spans if d == device])
+  edges = np.linspace(0, max((piece.stop for piece in timeline.pieces), default=1), BINS + 1)
+  for device in devices:
+    loads = [(start, stop, units) for d, start, stop, units in timeline.loads if d == device]
+    parts = [part for d, _, part in timeline.spans if d == device and (not loads or loads[0][0] > 0)]  # not of a first launch that is cut
+    found = np.concatenate([np.zeros(0, LANE_SPAN), *parts])
     for number, name in enumerate(SPAN_UNITS):
       mine = found[found["lane"] == number]
-      if len(mine):
-        rows.append(_shares(mine["start"], mine["stop"], edges))
-        names.append(_lane(device, name, len(ends) > 1))
+      share = _shares(mine["start"], mine["stop"], edges)
+      for start, stop, units in loads:
+        overlap = np.maximum(0, np.minimum(edges[1:], stop) - np.maximum(edges[:-1], start))
+        share += units[number] / (stop - start) * overlap / np.diff(edges)
+      if share.any():
+        rows.append(share)
+        names.append(_lane(device, name, len(devices) > 1))
   if rows:
     middles = ((edges[1:] + edges[:-1]) / 2).round().astype(int).tolist()
     figure.add_heatmap(x=middles, y=names, z=[[round(float(v), 3) for v in row] for row in rows], colorscale="Blues", zmin=0, zmax=1,

@@ -35,6 +35,8 @@ class Timeline:
     most: pieces that are kept. room: spans that are kept.
     pieces: what ran. spans: of every launch that found room its device, code, and spans (`LANE_SPAN`).
     launches: how many of them found room. cut: whether something did not, of pieces or spans.
+    loads: of every launch whose spans found none, or not all: its device, first cycle, the one behind its last, and the cycles for which it
+    kept each unit busy. At most as many as pieces.
     busy: cycles that each unit was busy in the spans that are kept.
     now: the clock of each device, cycles.
   """
@@ -42,12 +44,13 @@ class Timeline:
   room: int = 400_000
   pieces: list[Piece] = field(default_factory=list)
   spans: list[tuple[str, Code, np.ndarray]] = field(default_factory=list)
+  loads: list[tuple[str, int, int, np.ndarray]] = field(default_factory=list)
   launches: int = 0
   cut: bool = False
   now: dict[str, int] = field(default_factory=dict)
 
-  def add(self, device: str, name: str, code: Code, launch: Launch) -> None:
-    """Add a launch that follows those before on its device."""
+  def add(self, device: str, name: str, code: Code, launch: Launch, units: np.ndarray) -> None:
+    """Add a launch that follows those before on its device. units: cycles for which it kept each busy."""
     start = self.now.get(device, 0)
     self.now[device] = start + launch.cycles
     pieces = [Piece(device, name, start, start + launch.cycles), *_kernels(device, code, launch, start)]
@@ -57,15 +60,21 @@ class Timeline:
     self.most -= len(pieces[:self.most])
     if not self.room:
       self.cut = True
+      self._load(device, start, launch, units)
       return
     found = _lanes(code, launch, start)
     if launch.dropped or len(found) > self.room:
       self.cut = True
+      self._load(device, start, launch, units)
       found = found[np.argsort(found["start"], kind="stable")][:self.room] if not self.launches else found[:0]
       self.room = len(found)
     self.launches += bool(len(found))
     self.room = 0 if self.cut else self.room - len(found)
     self.spans.append((device, code, found))
+
+  def _load(self, device: str, start: int, launch: Launch, units: np.ndarray) -> None:
+    if self.most:
+      self.loads.append((device, start, start + launch.cycles, units))
 
   @property
   def busy(self) -> dict[str, int]:
