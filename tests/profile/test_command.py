@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tinytpu.isa.stalls import CAUSES
-from tinytpu.profile import compare, perfetto, roofline
+from tinytpu.profile import collect, compare, perfetto, roofline
 from tinytpu.profile.report import FILES, REPORT, VERSION, ReportError, load
 from tinytpu.trace import SPAN_UNITS
 
@@ -93,6 +93,13 @@ def test_a_program_that_we_do_not_start(tmp_path: Path) -> None:
                           check=False, env={**environment(), "DEV": "TINYTPU::8x8", "TINYTPU_PROFILE": "here"})
   assert result.returncode == 0, result.stderr
   assert load(tmp_path / "here")["machine"] == {"preset": "8x8", "engine": "iss", "clock_hz": 10**9}
+
+
+def test_packages_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(collect, "NEEDED", ("plotly", "no_such_package"))
+  with pytest.raises(RuntimeError, match=r"a profile needs no_such_package: pip install 'tinytpu\[profile\]'"):
+    collect.begin(tmp_path / "out")
+  assert not list(tmp_path.iterdir())
 
 
 # -- reports ----------------------------------------------------------------------------------------
