@@ -54,7 +54,7 @@ def source(tmp_path: Path) -> Path:
 def test_version_and_help() -> None:
   assert cli("--version").strip() == f"tinytpu {__version__}"
   page = cli("--help")
-  for command in ("demo", "asm", "disasm", "dump", "run", "verilog", "build", "doctor", "docs", "fuzz", "onnx"):
+  for command in ("demo", "asm", "disasm", "dump", "run", "verilog", "build", "doctor", "docs", "fuzz", "onnx", "profile"):
     assert command in page
 
 

@@ -33,11 +33,13 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
-  "boot": {"backend"},
+  "profile": {"config", "isa", "asm", "trace", "machine", "backend"},
+  "boot": {"backend", "profile"},
   "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
   "onnx": {"config", "isa", "machine", "backend", "boot"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "fuzz", "demo", "onnx"},
+  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "profile", "boot", "fuzz",
+          "demo", "onnx"},
 }
 
 

@@ -7,10 +7,13 @@ tinygrad as they are imported (see `_AFTER_IMPORT`).
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 
 _DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
 _DEVICE = "TINYTPU"
+PROFILE = "TINYTPU_PROFILE"
+"""Environment variable: the folder to which this process writes a profile of what the device did (docs/profiling.md)."""
 MAX_KERNEL_BUFFERS = 24
 """Buffers that the scheduler may give one kernel; with grid sizes and variables they share the argument registers."""
 
@@ -65,6 +68,9 @@ class _DeviceLoader:
   def exec_module(self, module) -> None:  # type: ignore[no-untyped-def]
     from tinytpu.backend.device import TinyTPUDevice
     _close_late(TinyTPUDevice)
+    if folder := os.environ.pop(PROFILE, ""):  # taken away: processes that this one starts would write to the same folder
+      from tinytpu.profile.collect import begin
+      _at_the_end.append(begin(folder))
     module.TinyTPUDevice = TinyTPUDevice
 
 

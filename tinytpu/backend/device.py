@@ -24,6 +24,7 @@ from ..trace import Trace
 from .emit.regalloc import spill_bytes
 from .mir.dump import launched
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
+from .runtime import watch
 from .runtime.check import checking, of_launch, of_spills
 from .runtime.exclusive import Exclusive
 from .runtime.graph import TinyTPUGraph
@@ -184,9 +185,12 @@ class TinyTPUDevice(Compiled):
     self.trace: Trace | None = None
     self._stale = False
     self._code_blocks: set[int] = set()
+    self._code_sizes: dict[int, int] = {}
     graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
     super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, graph=graph, arch=self.config.name)
     self.timeline = Timeline(self.device, self.config.clock_hz)
+    if watch.watcher is not None:
+      watch.watcher.opened(self)
 
   @cached_property
   def engine(self) -> Engine:
@@ -205,7 +209,16 @@ class TinyTPUDevice(Compiled):
     self._stale |= not blocks.isdisjoint(self._code_blocks)  # the instruction buffer may hold what was there before
     self._code_blocks |= blocks
     self.engine.hbm[at:at + len(code)] = np.frombuffer(code, np.uint8)
+    self._code_sizes[at] = len(code)
     return at
+
+  def code(self, address: int) -> np.ndarray:
+    """The words of the code that was last put at `address`, uint64.
+
+    Raises:
+      KeyError: none was.
+    """
+    return self.engine.hbm[address:address + self._code_sizes[address]].view("<u8").copy()
 
   def release(self, address: int, size: int) -> None:
     """Give code memory back."""
@@ -244,8 +257,9 @@ class TinyTPUDevice(Compiled):
         print(f"*** {self.device[:7]:7s}      {name:46s} tm {time_to_str(seconds, w=9)}/{GlobalCounters.time_sum_s * 1e3:9.2f}ms")
 
   def launch(self, name: str, address: int, args: Sequence[int] = (), *, entry: int = 0, limit: int | None = None,
-             profile_key: bytes | None = None, allow: Allow | None = None) -> RunResult:
-    """Run the code at `address`; `name` stands for it in statistics and profiles. Arguments and result as those of `Engine.launch`."""
+             profile_key: bytes | None = None, allow: Allow | None = None, parts: Sequence[tuple[int, str]] = ()) -> RunResult:
+    """Run the code at `address`; `name` stands for it in statistics and profiles, `parts` are as in `runtime.watch`. Arguments and result
+    as those of `Engine.launch`."""
     if self.kind == "both":
       self.engine.hbm_used = self.heap.high  # type: ignore[attr-defined]
     started = time.perf_counter()
@@ -254,6 +268,8 @@ class TinyTPUDevice(Compiled):
     if result.fault is None:
       stats.add(Launch(self.device, name, result.cycles, result.counters, time.perf_counter() - started))
       self.timeline.add(name, result.cycles, profile_key)
+    if watch.watcher is not None:
+      watch.watcher.launched(self, name, address, result, parts)
     return result
 
   def invalidate_caches(self) -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import sys
 
-from . import hardware, models, programs
+from . import hardware, models, profile, programs
 from .common import Exit, UsageError, app, errors, say, settings
 
-__all__ = ["app", "hardware", "main", "models", "programs"]
+__all__ = ["app", "hardware", "main", "models", "profile", "programs"]
 
 
 def main() -> None:

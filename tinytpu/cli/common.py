@@ -27,10 +27,12 @@ class Exit(IntEnum):
   FAULT = 3
   MISMATCH = 4
   BUDGET = 5
+  SLOWER = 6
 
 
 _CODES = ("Exit codes: 0 done; 1 an error (a bad file, a check that failed); 2 wrong usage; 3 the program ended in a fault; "
-          "4 the engines differ; 5 a model's outputs are outside the error budget.")
+          "4 the engines differ; 5 a model's outputs are outside the error budget; "
+          "6 slower than --fail-above.")
 app = typer.Typer(name="tinytpu", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, epilog=_CODES,
                   help="TinyTPU: assemble, run and inspect programs; write out and build the hardware.")
 console = Console()

@@ -13,7 +13,8 @@ from .events import Launch
 
 _PIPELINED = {"scalar_alu": ("SCALAR", "SMUL"), "psum": ("PPOP", "PPUSH", "PCLR")}
 """Units that take an operation in every cycle, by the classes that they serve."""
-_CLASSES = {name: unit for units in (timing.UNITS, _PIPELINED) for unit, classes in units.items() for name in classes}
+UNIT_OF = {name: unit for units in (timing.UNITS, _PIPELINED) for unit, classes in units.items() for name in classes}
+"""By latency class, the unit that serves it."""
 SPAN_UNITS = (*timing.UNITS, *_PIPELINED, "vmem", "hbm", "dma_in", "dma_out", "fetch")
 """Units that have spans."""
 SPAN = np.dtype([("unit", "<i8"), ("start", "<i8"), ("stop", "<i8"), ("event", "<i8")])
@@ -48,9 +49,9 @@ def spans(launch: Launch, words: np.ndarray, config: Config) -> np.ndarray:
   for pc in np.unique(events["pc"][issued]):
     at = np.flatnonzero(issued & (events["pc"] == pc))
     cycle = events["cycle"][at]
-    ops = [op for op in _group(words, int(pc)) if op.op.slot not in ("", "C")]
+    ops = [op for op in group_at(words, int(pc)) if op.op.slot not in ("", "C")]
     for op in ops:
-      unit = _CLASSES.get(op.op.timing)
+      unit = UNIT_OF.get(op.op.timing)
       if unit:
         found.append((unit, cycle, cycle + timing.interval(config, op.op.timing), at))
       elif op.op.name[:3] in ("hld", "hst"):
@@ -74,8 +75,12 @@ def spans(launch: Launch, words: np.ndarray, config: Config) -> np.ndarray:
   return result[np.lexsort((result["start"], result["unit"]))]
 
 
-def _group(words: np.ndarray, pc: int) -> Iterator[Instr]:
-  """The operations of the group that begins at word `pc`."""
+def group_at(words: np.ndarray, pc: int) -> Iterator[Instr]:
+  """The operations of the group that begins at word `pc`.
+
+  Raises:
+    ValueError: the group goes on behind the program. isa.instruction.DecodeError: a word is no instruction.
+  """
   chain = True
   while chain:
     if pc >= len(words):

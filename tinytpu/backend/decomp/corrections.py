@@ -4,7 +4,7 @@
 into words wrongly (its own `EMULATED_DTYPES=long DEV=PYTHON` gives 5 // -2 = 0). And tinygrad takes the low word of a float as if a
 conversion to 32 bits wrapped; this machine's saturates, so the words are cut apart before.
 
-Words: the low word of a 64-bit integer is an unsigned number converted to a signed one, of which tinygrad takes it that it is never negative
+Words: the low word of a 64-bit integer is an unsigned number made a signed one, of which tinygrad takes it that it is never negative
 (a quotient by a power of two then is a shift): as the same bits, it may be.
 
 Gated loads: 0.14 lets a load, of what is cast afterwards, give a value in place of what its gate keeps out, but as a value of the load's

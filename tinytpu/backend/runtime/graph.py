@@ -87,7 +87,8 @@ class TinyTPUGraph(GraphRunner):
     values = [run.fills.get((call, register), given[call][register]) for call, register in self.linked.cells]
     words = np.array([value & 0xFFFFFFFF for value in values], "<u4")
     self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
-    return self.dev.launch(self.name, self.address, allow=self._allowed(input_uops))
+    parts = list(zip(self.linked.starts, (program.name for program in self.programs), strict=True))
+    return self.dev.launch(self.name, self.address, allow=self._allowed(input_uops), parts=parts)
 
   def _allowed(self, input_uops: tuple[UOp, ...]) -> Allow | None:
     """What all launches of a run together may touch; None: launches are not checked."""

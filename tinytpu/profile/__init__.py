@@ -1,0 +1,2 @@
+"""Profiles of what tinygrad programs do on the device: where the cycles of each kernel went, and how far it is from its limits;
+docs/profiling.md. `collect` gathers, `report` says it, `page`, `perfetto` and `compare` show it."""

@@ -1,0 +1,129 @@
+"""The report: what a profile says, as plain data. docs/profiling.md has its fields."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..isa.counters import COUNTERS
+from ..isa.stalls import CAUSES
+from ..trace import SPAN_UNITS
+from .collect import Collector, Tally
+from .roofline import roofline
+from .timeline import Texts
+
+FORMAT, VERSION = "tinytpu profile", 1
+REPORT, PAGE, TRACE = "report.json", "report.html", "trace.pftrace"
+"""Files of a profile."""
+FILES = (REPORT, PAGE, TRACE)
+HOTTEST, GROUPS = 8, 400
+"""Kernels of which groups are listed, those with most cycles; and groups of each, likewise."""
+UTILISATION = {"MXU": ("array",), "VPU": ("vector_alu",), "VMEM": ("vmem",), "HBM": ("hbm", "dma_in", "dma_out")}
+"""Shares of a run at a glance, and the units that are meant: of several, the mean."""
+
+
+class ReportError(ValueError):
+  """A file that is no report, or another version's; the message names it."""
+
+
+def build(collector: Collector) -> dict[str, Any]:
+  """The report of what a collector has gathered: at least one launch."""
+  assert collector.config is not None
+  config, clock = collector.config, collector.config.clock_hz
+  tallies = sorted(collector.tallies.values(), key=lambda t: -t.cycles)
+  causes = _named(CAUSES, (t.causes for t in tallies))
+  units = _named(SPAN_UNITS, (t.units for t in tallies))
+  texts = Texts()
+  kernels = [_kernel(t, texts, i < HOTTEST) for i, t in enumerate(tallies)]
+  timeline = collector.timeline
+  return {
+    "format": FORMAT, "version": VERSION, "tinytpu": __version__, "command": sys.argv,
+    "machine": {"preset": config.name, "engine": collector.engine, "clock_hz": clock},
+    "run": {
+      "launches": collector.launches, "faults": collector.faults, "cycles": collector.cycles, "seconds": collector.cycles / clock,
+      "causes": causes, "counters": _named(COUNTERS, (t.counters for t in tallies)), "units": units,
+      "utilisation": {name: round(sum(units[unit] for unit in of) / len(of) / collector.cycles, 6) for name, of in UTILISATION.items()},
+      "events": {"kept": collector.kept, "dropped": collector.dropped}},
+    "kernels": kernels,
+    "timeline": {"launches": timeline.launches, "complete": not timeline.cut, "units": timeline.busy}}
+
+
+def _named(names: Iterable[str], rows: Iterable[np.ndarray]) -> dict[str, int]:
+  return {name: int(n) for name, n in zip(names, np.sum(list(rows), axis=0), strict=True)}
+
+
+def _kernel(tally: Tally, texts: Texts, hot: bool) -> dict[str, Any]:
+  causes, units = _named(CAUSES, [tally.causes]), _named(SPAN_UNITS, [tally.units])
+  return {
+    "name": tally.name, "kind": tally.kind, "launches": tally.launches, "faults": tally.faults, "cycles": tally.cycles, "causes": causes,
+    "counters": _named(COUNTERS, [tally.counters]), "units": units, "roofline": roofline(tally.cycles, units, causes),
+    **(_groups(tally, texts) if hot else {"groups": [], "groups_left_out": None})}
+
+
+def _groups(tally: Tally, texts: Texts) -> dict[str, Any]:
+  """The groups of a kernel that took most cycles, in the order of the program."""
+  found: list[dict[str, Any]] = []
+  for number, (code, part) in enumerate(tally.codes.values()):
+    starts = [start for start, _ in code.parts] + [len(code.words)]
+    for pc in range(starts[part], starts[part + 1]):
+      waits = {cause: int(cycles[pc]) for cause, cycles in code.waits.items() if cycles[pc]}
+      issued, fetch, wait = int(code.issued[pc]), int(code.fetch[pc]), sum(waits.values())
+      if issued or fetch or wait:
+        found.append({"code": number, "pc": pc, "text": texts(code, pc), "issued": issued, "cycles": issued + fetch + wait, "fetch": fetch,
+                      "wait": wait, "cause": max(waits, key=lambda c: waits[c]) if waits else "", "waits": waits})
+  kept = sorted(found, key=lambda g: -g["cycles"])[:GROUPS]
+  return {"groups": sorted(kept, key=lambda g: (g["code"], g["pc"])), "groups_left_out": len(found) - len(kept)}
+
+
+def write(collector: Collector, folder: Path) -> None:
+  """Write the report, the page and the Perfetto trace into a folder.
+
+  Raises:
+    OSError: a file cannot be written.
+  """
+  from .page import page
+  from .perfetto import trace
+  report = build(collector)
+  put(folder / REPORT, json.dumps(report, indent=1).encode())
+  put(folder / PAGE, page(report, collector.timeline).encode())
+  put(folder / TRACE, trace(collector.timeline))
+
+
+def put(path: Path, data: bytes) -> None:
+  """Write a file, whole or not at all."""
+  part = path.with_name(path.name + ".part")
+  part.write_bytes(data)
+  os.replace(part, path)
+
+
+def load(path: Path) -> dict[str, Any]:
+  """A report: a file, or a folder that has one.
+
+  Raises:
+    OSError: it cannot be read. ReportError: it is none, or another version's.
+  """
+  file = path / REPORT if path.is_dir() else path
+  try:
+    report = json.loads(file.read_bytes())
+  except ValueError:
+    raise ReportError(f"{file} is no report of `tinytpu profile`: not JSON") from None
+  if not isinstance(report, dict) or report.get("format") != FORMAT:
+    raise ReportError(f"{file} is no report of `tinytpu profile`")
+  if report.get("version") != VERSION:
+    raise ReportError(f"{file} is a report of version {report.get('version')!r}, this TinyTPU reads {VERSION}: make it again")
+  try:
+    for kernel in report["kernels"]:
+      good = isinstance(kernel["name"], str) and isinstance(kernel["kind"], str) and set(kernel["causes"]) == set(CAUSES)
+      if not good or sum(kernel["causes"].values()) != kernel["cycles"]:
+        raise ReportError(f"{file}: causes of kernel {kernel['name']!r} do not add up to its cycles: the file is damaged")
+    if sum(kernel["cycles"] for kernel in report["kernels"]) != report["run"]["cycles"]:
+      raise ReportError(f"{file}: the kernels' cycles do not add up to the run's: the file is damaged")
+  except (KeyError, TypeError, AttributeError) as error:
+    raise ReportError(f"{file}: a field is missing or of another kind ({error}): the file is damaged") from None
+  return report
