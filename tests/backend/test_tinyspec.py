@@ -11,7 +11,7 @@ from tinygrad.uop.ops import Ops, UOp
 
 from tinytpu.backend.errors import UnsupportedError
 from tinytpu.backend.lower.kernel import Lowering
-from tinytpu.backend.lower.rules import REDUCING, RULES, SUPPORTED_OPS
+from tinytpu.backend.lower.rules import RULES, SUPPORTED_OPS
 from tinytpu.config import preset
 from tinytpu.isa.table import OPS
 
@@ -35,7 +35,7 @@ def test_every_operation_has_a_row():
 def test_instructions_are_those_of_the_rules():
   for op in dict.fromkeys(op for op, _ in RULES if op in SUPPORTED_OPS):
     state, how, _ = rows()[op.name]
-    names = {n for (o, _), rule in (*RULES.items(), *REDUCING.items()) if o is op for n in (rule.vector, rule.scalar) if n}
+    names = {n for (o, _), rule in RULES.items() if o is op for n in (rule.vector, rule.scalar) if n}
     assert state == "native" and set(re.findall(r"`(\w+)`", how)) == names, f"{op.name}: {sorted(names)}"
   named = {n for state, how, _ in rows().values() if state == "native" for n in re.findall(r"`(\w+)`", how)}
   assert named <= set(OPS)
