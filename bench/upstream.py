@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,12 +99,19 @@ def medians(compiling: list[tuple[float, float]]) -> tuple[float, float]:
   return 1e3 * statistics.median(own), 1e3 * statistics.median(theirs)
 
 
-def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int, sample: bool = False) -> Outcome:
-  """Run one file, or the sample of `upstream_sample` from it; pytest's report goes to a log whose name is printed if anything failed."""
+@contextmanager
+def tests_of(checkout: Path) -> Iterator[Path]:
+  """A folder with the checkout's tests, in which its own package is out of reach."""
   with tempfile.TemporaryDirectory() as folder:
     for part in ("test", "extra", "examples", "conftest.py"):
       (Path(folder) / part).symlink_to(checkout.resolve() / part)
-    sums = Path(folder) / "sums"
+    yield Path(folder)
+
+
+def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int, sample: bool = False) -> Outcome:
+  """Run one file, or the sample of `upstream_sample` from it; pytest's report goes to a log whose name is printed if anything failed."""
+  with tests_of(checkout) as folder:
+    sums = folder / "sums"
     sums.mkdir()
     tests = [f"{suite.path}::TestOps::test_{name}" for name in SAMPLE] if sample else [suite.path]
     command = [sys.executable, "-m", "pytest", *tests, "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider"]
@@ -113,7 +121,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums),
            "TINYTPU_CHECK": "1",  # every access must lie within a buffer that its kernel was given
            "PARALLEL": "0", "CACHELEVEL": "0",  # kernels are compiled in the processes that are watched, every one of them
-           "PYTHONPATH": os.pathsep.join((folder, str(Path(__file__).parents[1]))), **suite.env}
+           "PYTHONPATH": os.pathsep.join((str(folder), str(Path(__file__).parents[1]))), **suite.env}
     start = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start

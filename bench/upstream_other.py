@@ -11,10 +11,9 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 
-from .upstream import SUITES
+from .upstream import SUITES, tests_of
 
 DEVICE = "PYTHON"
 FILES = ("test_tiny", "test_uops", "test_dtype_alu", "test_edgecases", "test_gradient")
@@ -28,11 +27,9 @@ def outcomes(checkout: Path, path: str, used: bool) -> dict[str, str]:
     RuntimeError: pytest did not get to the tests; with what it printed last.
   """
   root = Path(__file__).parents[1]
-  with tempfile.TemporaryDirectory() as folder:
-    for part in ("test", "extra", "examples", "conftest.py"):
-      (Path(folder) / part).symlink_to(checkout.resolve() / part)
-    results = Path(folder) / "results"
-    paths = [folder, str(root / "bench" / "plugins"), sysconfig.get_paths()["purelib"], *([str(root)] if used else [])]
+  with tests_of(checkout) as folder:
+    results = folder / "results"
+    paths = [str(folder), str(root / "bench" / "plugins"), sysconfig.get_paths()["purelib"], *([str(root)] if used else [])]
     arguments = [path, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     env = {**os.environ, "DEV": DEVICE, "CACHELEVEL": "0", "TEST_TIMEOUT": "3000", "OUTCOMES": str(results), "USE_FIRST": "TINYTPU" * used}
     env.pop("PYTHONPATH", None)

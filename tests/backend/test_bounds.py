@@ -126,6 +126,7 @@ NARROW = [
   ("x max 5", lambda x: x.maximum(5), lambda a: np.maximum(a, 5)),
   ("x < 9 ? x : 9", lambda x: (x < 9).where(x, 9), lambda a: np.minimum(a, 9)),
   ("other sign", lambda x: x.cast(dtypes.int8 if x.dtype == dtypes.uint8 else dtypes.uint8), other_sign),
+  ("other sign, the same bits", lambda x: x.bitcast(dtypes.int8 if x.dtype == dtypes.uint8 else dtypes.uint8), other_sign),
   ("wider", lambda x: x.cast(dtypes.int32) + 1000, lambda a: a.astype(np.int32) + 1000),
   ("wider after it wraps", lambda x: (x + 10).cast(dtypes.int32) - 10, lambda a: (a + a.dtype.type(10)).astype(np.int32) - 10)]
 

@@ -1,5 +1,4 @@
 """Issue cycles counted by hand from docs/timing.md, with the latencies of isa.timing."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -12,9 +11,7 @@ from tinytpu.isa.counters import COUNTERS
 from tinytpu.isa.instruction import Instr, Label, ins
 from tinytpu.isa.timing import HBM_ISSUE, LOAD, SCALAR, SMUL, interval, latency, refill
 
-LATENCY = CONFIG.hbm_latency
-LINE = CONFIG.line_bytes
-REFILL = refill(CONFIG)
+LATENCY, LINE, REFILL = CONFIG.hbm_latency, CONFIG.line_bytes, refill(CONFIG)
 ALU, IMUL, FLOAT, DIV, TRANS = (latency(CONFIG, name) for name in ("ALU", "IMUL", "FLOAT", "DIV", "TRANS"))
 XLU, X2S, XRED, XREDT, XFRED, XFREDT = (latency(CONFIG, name) for name in ("XLU", "X2S", "XRED", "XREDT", "XFRED", "XFREDT"))
 PPOP, MM, MM16 = (latency(CONFIG, name) for name in ("PPOP", "MM", "MM16"))

@@ -1,8 +1,7 @@
 """Everything here runs on the device, by name only; nothing may fall back to the host."""
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,30 +9,7 @@ import onnx
 import pytest
 from onnx import ModelProto
 
-import tinytpu.boot  # noqa: F401  (what tinytpu_boot.pth does in an installed package)
-
-os.environ.setdefault("TINYTPU_CHECK", "1")  # every access must lie within a buffer that its kernel was given
-
-
-@pytest.fixture(autouse=True)
-def on_device() -> Iterator[None]:
-  from tinygrad.helpers import Context
-
-  from tinytpu.backend.runtime import stats
-  with Context(DEV="TINYTPU"):
-    yield
-  assert stats.host_fallbacks == 0
-
-
-@pytest.fixture
-def rng() -> np.random.Generator:
-  return np.random.default_rng(7)
-
-
-@pytest.fixture
-def floats(rng: np.random.Generator) -> Callable[..., np.ndarray]:
-  """Normal float32 arrays of a shape."""
-  return lambda *shape: rng.standard_normal(shape).astype(np.float32)
+from tests.backend.conftest import floats, on_device, rng  # noqa: F401  (the same device, and the same numbers)
 
 
 @pytest.fixture

@@ -32,12 +32,11 @@ class Intervals:
     self.fixed, self.limits = fixed, limits or {}
     self.known: dict[UOp, Interval] = {}
 
-  def of(self, index: UOp) -> Interval:
-    """Of a UOp."""
-    for u in index.toposort(lambda u: u.op is not Ops.LOAD):
-      if u not in self.known and u.dtype in INTEGERS:
-        self.known[u] = both(self.limits.get(u), self._value(u))
-    return self._of(index)
+  def of(self, value: UOp) -> Interval:
+    """Of a UOp. What is known already, and what nothing can be known of, is not gone through again."""
+    for u in value.toposort(lambda u: u.op is not Ops.LOAD and u.dtype in INTEGERS and u not in self.known):
+      self.known[u] = both(self.limits.get(u), self._value(u))
+    return self._of(value)
 
   def _of(self, u: UOp) -> Interval:
     return self.known[u] if u in self.known else both(self.limits.get(u), whole(u.dtype))
@@ -68,6 +67,8 @@ class Intervals:
       case Ops.NEG:
         return -b, -a
       case Ops.CAST:
+        return a, b
+      case Ops.BITCAST if u.src[0].dtype.itemsize == u.dtype.itemsize:
         return a, b
       case Ops.MAX:
         return max(a, c), max(b, d)

@@ -3,6 +3,7 @@ docs/trace.md is printed from it."""
 from __future__ import annotations
 
 from . import timing
+from .table import SLOTS
 
 WORK = {
   "issue": "a group issues",
@@ -63,7 +64,7 @@ FIELDS = {
   "kind": "0: a group that issued; 1: the launch ended in a fault here",
   "cycle": "in which the group issued, or the fault was taken",
   "pc": "word index of the group in its program",
-  "slots": "operations of the group by slot, a bit each from the lowest on: C, S, V, X, L, T; 0 of a fault",
+  "slots": f"operations of the group by slot, a bit each from the lowest on: {', '.join(SLOTS)}; 0 of a fault",
   "fetch": "cycles, before, in which the group was not present",
   "wait": "cycles, after those, in which it was present and waited",
   "cause": "number of what it waited for, if it waited: one cause for the whole wait",

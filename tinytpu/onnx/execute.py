@@ -16,6 +16,7 @@ from tinygrad.helpers import DEV
 
 from .. import boot  # noqa: F401  (tells tinygrad of the device where the package is not installed)
 from ..backend.device import TinyTPUDevice
+from ..backend.renderer import DEFAULT_PRESET
 from ..backend.runtime import stats as statistics
 from ..config import Config, preset
 from ..isa import timing
@@ -141,11 +142,15 @@ def the_device() -> TinyTPUDevice:
     raise OnnxError(f"tinygrad's device is {name}: choose DEV=TINYTPU")
   device = Device[name]
   assert isinstance(device, TinyTPUDevice)
-  target = DEV.target("TINYTPU")
-  wanted = (target.interface or "iss").lower(), preset(target.arch or "4x4").name
-  if (device.kind, device.config.name) != wanted:
-    raise OnnxError(f"this process has opened {name} as {device.kind} {device.config.name} and cannot change to {' '.join(wanted)}")
+  kind = (DEV.target("TINYTPU").interface or "iss").lower()
+  if (device.kind, device.config.name) != (kind, _wanted().name):
+    raise OnnxError(f"this process has opened {name} as {device.kind} {device.config.name} and cannot change to {kind} {_wanted().name}")
   return device
+
+
+def _wanted() -> Config:
+  """The machine that DEV asks for."""
+  return preset(DEV.target("TINYTPU").arch or DEFAULT_PRESET)
 
 
 def cold(device: TinyTPUDevice) -> None:
@@ -180,8 +185,7 @@ def refusals() -> Iterator[None]:
 
 def check_memory(model: Model, arrays: Mapping[str, np.ndarray]) -> None:
   """Raises OnnxError: weights and inputs alone do not fit device memory."""
-  target = DEV.target("TINYTPU")
-  size = preset(target.arch or "4x4").hbm_bytes
+  size = _wanted().hbm_bytes
   need = model.weight_bytes + sum(array.nbytes for array in arrays.values())
   if need > size:
     raise OnnxError(f"{model.path} needs {need:,} bytes for weights and inputs alone, and device memory has {size:,}; "

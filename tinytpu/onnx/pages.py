@@ -5,6 +5,7 @@ import json
 from html import escape
 from pathlib import Path
 
+from ..isa.table import SLOTS
 from .triage import Step, Triage
 
 _STYLE = """body { font: 14px sans-serif; margin: 2em; max-width: 110em; } table { border-collapse: collapse; }
@@ -33,7 +34,7 @@ def html(found: Triage) -> str:
   """The page, complete in itself."""
   total = max(1, sum(step.cycles for step in found.steps))
   heads = ("#", "operator", "name", "cycles", "share", "kernels", "matrix", "vector", "lines", "largest relative error", "budget", "")
-  mixed = {slot: sum(step.counters.get(f"slot_{slot}", 0) for step in found.steps) for slot in "CSVXLT"}
+  mixed = {slot: sum(step.counters.get(f"slot_{slot}", 0) for step in found.steps) for slot in SLOTS}
   operations = max(1, sum(mixed.values()))
   names = {"C": "control", "S": "scalar", "V": "vector", "X": "cross-lane and matrix", "L": "loads", "T": "stores"}
   mix = ", ".join(f"{names[slot]} {count / operations:.0%}" for slot, count in mixed.items())

@@ -14,7 +14,6 @@ from ..trace import SPAN_UNITS, Launch
 from ..trace.spans import UNIT_OF, group_at
 
 _NAMES = tuple(CAUSES)
-_SLOTS = "CSVXLT"
 DIRECT, DMA_IN, DMA_OUT = (SPAN_UNITS.index(name) for name in ("hbm", "dma_in", "dma_out"))
 _VMEM, _FETCH = SPAN_UNITS.index("vmem"), SPAN_UNITS.index("fetch")
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..isa import stalls
 from ..isa.stalls import CAUSES, FIELDS
+from ..isa.table import SLOTS
 
 EVENT = np.dtype([(name, "<i8") for name in FIELDS])
 """An event: the fields of `isa.stalls.FIELDS`, 8 bytes each."""
@@ -101,7 +102,7 @@ def describe(event: Any) -> dict[str, Any]:
   """An event with names in place of numbers: kind "group" or "fault", slots as letters, cause by its name, "" where it did not wait."""
   values: dict[str, Any] = {name: int(event[name]) for name in FIELDS}
   values["kind"] = "fault" if values["kind"] == stalls.FAULT else "group"
-  values["slots"] = "".join(letter for i, letter in enumerate("CSVXLT") if values["slots"] >> i & 1)
+  values["slots"] = "".join(letter for i, letter in enumerate(SLOTS) if values["slots"] >> i & 1)
   values["cause"] = _NAMES[values["cause"]] if values["wait"] else ""
   return values
 

@@ -67,10 +67,9 @@ def _leading_zeros(x: UOp) -> UOp:
   return _u32(158) - _shr(top.cast(dtypes.float32).bitcast(dtypes.uint32), 23)
 
 
-def _unsigned(x: UOp, y: UOp) -> tuple[UOp, UOp]:
+def _unsigned(x: UOp, y: UOp, bounds: Intervals) -> tuple[UOp, UOp]:
   """Quotient and remainder of two uint64."""
   (x1, x0), (y1, y0) = _words(x), _words(y)
-  bounds = Intervals()
   (_, x_most), (_, y_most) = bounds.of(x), bounds.of(y)
   if x_most < WORD and y_most < WORD:
     q = x0.alu(Ops.CDIV, y0)
@@ -97,14 +96,16 @@ def _unsigned(x: UOp, y: UOp) -> tuple[UOp, UOp]:
 
 def divide(d: UOp, x: UOp, y: UOp) -> UOp:
   """CDIV or CMOD `d` of int64 or uint64 `x` and `y`, without a 64-bit division."""
+  bounds = Intervals()
+
   def size(v: UOp) -> tuple[UOp | None, UOp]:
     """Whether a value is negative (None: never), and its magnitude as uint64."""
-    if v.dtype == dtypes.uint64 or Intervals().of(v)[0] >= 0:
+    if v.dtype == dtypes.uint64 or bounds.of(v)[0] >= 0:
       return None, v.cast(dtypes.uint64)
     return v < 0, (v < 0).where(-v, v).cast(dtypes.uint64)
   x, y = (v if (n := constant(v)) is None else v.const_like(n) for v in (x, y))  # so that their ranges are what they stand for
   (x_sign, x_size), (y_sign, y_size) = size(x), size(y)
-  q, r = _unsigned(x_size, y_size)
+  q, r = _unsigned(x_size, y_size, bounds)
   if d.op is Ops.CDIV:
     sign = x_sign if y_sign is None else y_sign if x_sign is None else x_sign.ne(y_sign)
     result = q.cast(d.dtype)

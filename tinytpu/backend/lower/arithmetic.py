@@ -172,7 +172,8 @@ class Values:
       raise self.fail(u, "no instruction computes this")
     names = {chr(ord("a") + i): self.value(s) for i, s in enumerate(u.src)}
     if (d := divides(u)) is not None and names["a"].file == "v":
-      return self.wrap(divide(self.b, u, names["a"], d, self.intervals.of(u.src[0])[0] >= 0), u.dtype)
+      positive = kind(u.dtype) == "i" and self.intervals.of(u.src[0])[0] >= 0
+      return self.wrap(divide(self.b, u, names["a"], d, positive), u.dtype)
     if u.op in (Ops.SHL, Ops.SHR):
       return self._shift(u, rule, *names.values())
     order = rule.order if rule.order is not None else tuple(names)

@@ -23,7 +23,7 @@ def divides(u: UOp) -> int | None:
 
 def divide(b: Builder, u: UOp, n: Val, d: int, positive: bool) -> Val:
   """Quotient (CDIV) or remainder (CMOD) of a vector `n` of 32-bit integers by the constant d, rounded toward zero. positive: whether
-  it is known that n is nowhere negative."""
+  it is known of a signed n that it is nowhere negative."""
   if kind(u.dtype) == "u":
     q = _unsigned(b, n, d, BITS)
   elif d > 0 and positive:

@@ -46,6 +46,7 @@ class TinyTPUGraph(GraphRunner):
     with self.dev.exclusive.held():
       self.table = self.dev.heap.take(self.table_bytes, tile)
       self.linked = link(calls, self.table)
+      self.parts = list(zip(self.linked.starts, (program.name for program in self.programs), strict=True))
       code = self.linked.code_bytes()
       self.address = self.dev.upload(code)
     for address, size in ((self.table, self.table_bytes), (self.address, len(code))):
@@ -87,8 +88,7 @@ class TinyTPUGraph(GraphRunner):
     values = [run.fills.get((call, register), given[call][register]) for call, register in self.linked.cells]
     words = np.array([value & 0xFFFFFFFF for value in values], "<u4")
     self.dev.engine.hbm[self.table:self.table + words.nbytes] = words.view(np.uint8)
-    parts = list(zip(self.linked.starts, (program.name for program in self.programs), strict=True))
-    return self.dev.launch(self.name, self.address, allow=self._allowed(input_uops), parts=parts)
+    return self.dev.launch(self.name, self.address, allow=self._allowed(input_uops), parts=self.parts)
 
   def _allowed(self, input_uops: tuple[UOp, ...]) -> Allow | None:
     """What all launches of a run together may touch; None: launches are not checked."""
