@@ -45,6 +45,8 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
 
 ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import; files beside the rooms count as one
   "errors": set(),
+  "patch": set(),
+  "origins": {"patch"},
   "types": set(),
   "uops": {"types"},
   "intervals": {"uops"},
@@ -55,8 +57,8 @@ ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import
   "scratch": {"types", "uops", "mir", "lower"},
   "emit": {"errors", "mir"},
   "runtime": {"types"},
-  "hooks": {"types", "uops", "opt", "decomp", "lower"},
-  "renderer": {"errors", "types", "uops", "mir", "opt", "decomp", "lower", "scratch", "emit", "hooks"},
+  "hooks": {"patch", "types", "uops", "opt", "decomp", "lower"},
+  "renderer": {"errors", "origins", "types", "uops", "mir", "opt", "decomp", "lower", "scratch", "emit", "hooks"},
   "device": {"mir", "emit", "runtime", "renderer"},
 }
 

@@ -14,6 +14,8 @@ _DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
 _DEVICE = "TINYTPU"
 PROFILE = "TINYTPU_PROFILE"
 """Environment variable: the folder to which this process writes a profile of what the device did (docs/profiling.md)."""
+ORIGINS = "TINYTPU_ORIGINS"
+"""Environment variable: 1, if programs should tell which UOps and lines their operations come from (docs/profiling.md); profiles set it."""
 MAX_KERNEL_BUFFERS = 24
 """Buffers that the scheduler may give one kernel; with grid sizes and variables they share the argument registers."""
 
@@ -31,6 +33,14 @@ def _read_on_device(module) -> None:  # type: ignore[no-untyped-def]
     device = Device.DEFAULT if self.uop.device is None else self.device[0] if isinstance(self.device, tuple) else ""
     return read(self.contiguous().clone(device) if device.split(":")[0] == _DEVICE else self)
   tensor._buffer = _buffer
+
+
+def _note_calls(module) -> None:  # type: ignore[no-untyped-def]
+  """Let Tensors' methods note where they are called, if programs are to tell where their operations come from, as for a profile."""
+  if os.environ.get(PROFILE):
+    os.environ.setdefault(ORIGINS, "1")  # processes that compile are asked too
+  if os.environ.get(ORIGINS, "") not in ("", "0"):
+    import tinytpu.backend.origins  # noqa: F401
 
 
 def _limit_buffers(module) -> None:  # type: ignore[no-untyped-def]
@@ -56,7 +66,12 @@ def _close_late(device) -> None:  # type: ignore[no-untyped-def]
   device.finalize = lambda self: _at_the_end.append(lambda: finalize(self))
 
 
-_AFTER_IMPORT = {"tinygrad.tensor": _read_on_device, "tinygrad.schedule.rangeify": _limit_buffers}
+def _tensor(module) -> None:  # type: ignore[no-untyped-def]
+  _read_on_device(module)
+  _note_calls(module)
+
+
+_AFTER_IMPORT = {"tinygrad.tensor": _tensor, "tinygrad.schedule.rangeify": _limit_buffers}
 
 
 class _DeviceLoader:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -86,6 +87,7 @@ def test_device_is_found_without_import_cost(script):
 def test_preset_by_name_and_debug_output(script):
   out = script("import tinytpu.boot\nfrom tinygrad import Tensor\nprint((Tensor([1, 2, 3]) * 2).tolist())", DEV="TINYTPU::4x4", DEBUG="2")
   assert "[2, 4, 6]" in out and "*** TINYTPU" in out
+  assert re.search(r"^    \d+ cycles; busy: MXU 0\.0%, VPU [1-9]\d?\.\d%, VMEM [\d.]+%, HBM [\d.]+%$", out, re.M)
 
 
 def test_compile_workers(script):
@@ -117,6 +119,13 @@ at = 0
 for event, run in zip(events[1:], stats.runs):
   assert event.st * 1000 == at and event.en * 1000 == at + run.cycles  # 1 GHz: a thousand cycles in a microsecond
   at += run.cycles
+lanes = {e.device for e in Compiled.profile_events} - {"TINYTPU"}
+assert {"TINYTPU VPU", "TINYTPU VMEM"} <= lanes and "TINYTPU MXU" not in lanes
+first = next(e for e in Compiled.profile_events if e.device == "TINYTPU VPU" and isinstance(e, ProfileRangeEvent))
+assert first.st == 0 < first.en < events[1].en and first.name.startswith(stats.runs[0].kernel)
+from tinygrad.viz.serve import VizData, get_profile
+shown = get_profile(VizData(), Compiled.profile_events)
+assert all(lane.encode() in shown for lane in ("TINYTPU", *lanes))
 print("ok", flush=True)
 os._exit(0)  # tinygrad's viewer would be started at exit
 """, PROFILE="1")

@@ -6,23 +6,23 @@ from tinygrad import Tensor, codegen, dtypes
 from tinygrad.codegen.opt import postrange
 from tinygrad.helpers import Context
 
-from tinytpu.backend import hooks
+from tinytpu.backend import hooks, patch
 
 
 def test_a_name_that_tinygrad_has_no_more_is_refused():
   with pytest.raises(AssertionError, match="tinygrad's tinygrad.codegen has no pm_of_old"):
-    hooks._put(codegen, "pm_of_old", codegen.full_rewrite_to_sink, None)
+    patch.put(codegen, "pm_of_old", codegen.full_rewrite_to_sink, None)
 
 
 def test_a_name_that_is_not_looked_up_is_refused():
   with pytest.raises(AssertionError, match="tinygrad's apply_opts does not ask for pm_add_loads"):
-    hooks._put(codegen, "pm_add_loads", postrange.apply_opts, None)
+    patch.put(codegen, "pm_add_loads", postrange.apply_opts, None)
   assert codegen.pm_add_loads is not None
 
 
 def test_a_pattern_that_is_gone_is_refused():
-  with pytest.raises(AssertionError, match="tinygrad's pm_add_loads does not call _put"):
-    hooks._replace(codegen, "pm_add_loads", codegen.full_rewrite_to_sink, hooks._put, hooks._put)
+  with pytest.raises(AssertionError, match="tinygrad's pm_add_loads does not call put"):
+    patch.replace(codegen, "pm_add_loads", codegen.full_rewrite_to_sink, patch.put, patch.put)
 
 
 def test_each_is_called_for_our_kernels_alone(monkeypatch):

@@ -10,6 +10,7 @@ from .errors import ParseError, TasmError, quote, shorten
 from .lexer import decimal
 from .names import character, name_fault
 from .operands import MAX_LABEL, parse_operation
+from .origins import MAX_PER_OPERATION, Origin, Origins, parse_from, parse_uop
 from .program import Access, Arg, ArgKind, Buf, Program
 
 _LABEL = re.compile(r"\s*([A-Za-z_$][\w.$]*)\s*:")
@@ -17,7 +18,8 @@ _DIRECTIVE = re.compile(r"\s*(\.[A-Za-z]+)\b")
 DIRECTIVES = {".kernel": ".kernel NAME", ".config": ".config PRESET",
               ".arg": ".arg N buf K, .arg N var NAME, .arg N grid AXIS, .arg N vmem K or .arg N fill K",
               ".vmem": ".vmem BYTES", ".buf": ".buf K BYTES in, out or inout, and perhaps words", ".cycles": ".cycles FIRST DIRECT",
-              ".direct": ".direct alone"}
+              ".direct": ".direct alone", ".uop": ".uop N TEXT, and perhaps ; METHOD WHERE",
+              ".from": ".from NUMBERS ; ..., of each operation of the next group"}
 _DIRECT = Label(".direct")  # no name that a text can give
 ARG_REGISTERS = Config.SREGS - Config.ARG_BASE
 
@@ -50,6 +52,9 @@ class _Assembler:
     self.groups: list[list[Instr | Raw] | Label] = []
     self.places: list[list[tuple[int, int, int]]] = []  # per group: (line, column, length) of each operation
     self.directives: dict[str, tuple[int, int, int]] = {}  # the place of each that is allowed once
+    self.uops: list[Origin] = []
+    self.origins: dict[int, list[tuple[int, ...]]] = {}  # by group
+    self.waiting: tuple[list[tuple[int, ...]], tuple[int, int, int]] | None = None  # a .from whose group has not come, and its place
 
   def run(self, keep_source: bool) -> Program:
     for number, line in enumerate(self.lines):
@@ -64,13 +69,27 @@ class _Assembler:
     except EncodeError as error:
       places = self.places[error.group or 0]
       raise self._error(str(error), *places[min(error.position or 0, len(places) - 1)]) from None
-    direct = lay_out(self.groups).labels[_DIRECT.name] if _DIRECT in self.groups else 0
+    self.layout = lay_out(self.groups)
+    direct = self.layout.labels.get(_DIRECT.name, 0)
     if direct == len(words):
       raise self._error("no version after .direct", *self.directives[".direct"])
     if ".cycles" in self.directives and not direct:
       raise self._error(".cycles compares two versions, and .direct begins no second one", *self.directives[".cycles"])
     return Program(words, self.name or "kernel", tuple(self.args[n] for n in sorted(self.args)), self.vmem, self.config.name,
-                   self.text if keep_source else None, tuple(self.bufs[n] for n in sorted(self.bufs)), direct, self.cycles)
+                   self.text if keep_source else None, tuple(self.bufs[n] for n in sorted(self.bufs)), direct, self.cycles,
+                   self._origins(len(words)))
+
+  def _origins(self, words: int) -> Origins | None:
+    """Where the operations come from, if the text tells."""
+    if self.waiting is not None:
+      raise self._error("no group after .from", *self.waiting[1])
+    if not self.uops:
+      return None
+    found: list[tuple[int, ...]] = [()] * words
+    for group, numbers in self.origins.items():
+      start = self.layout.starts[group]
+      found[start:start + len(numbers)] = numbers
+    return Origins(tuple(self.uops), tuple(found))
 
   def _error(self, message: str, line: int, column: int, length: int = 1) -> TasmError:
     return TasmError(message, self.file, line + 1, column + 1, self.lines[line], length)
@@ -112,6 +131,11 @@ class _Assembler:
     for op, place in zip(group[:-1], places, strict=False):
       if isinstance(op, Raw) and not CHAIN.get(op.word):
         raise self._error("a word within a group needs its chain bit (bit 0) set", *place)
+    if self.waiting is not None:
+      numbers, place = self.waiting
+      if len(numbers) != len(group):
+        raise self._error(f"UOps of {len(numbers)} operations, the next group has {len(group)}", *place)
+      self.origins[len(self.groups)], self.waiting = numbers, None
     self.groups.append(group)
     self.places.append(places)
 
@@ -129,6 +153,8 @@ class _Assembler:
       return self._arg(place, register, kinds[words[1]], words[2])
     if name == ".buf":
       return self._buf(place, words, bad)
+    if name in (".uop", ".from"):
+      return self._origin(place, name, line[match.end():])
     if name in self.directives:
       raise self._error(f"second {name}: one text is one program", number, column, len(name))
     self.directives[name] = number, column, len(name)
@@ -178,6 +204,24 @@ class _Assembler:
     if buffer in self.bufs:
       raise self._error(f"buffer {buffer} is described twice", *place)
     self.bufs[buffer] = Buf(buffer, size, accesses[words[2]], len(words) == 4)
+
+  def _origin(self, place: tuple[int, int, int], name: str, text: str) -> None:
+    try:
+      if name == ".uop":
+        number, uop = parse_uop(text)
+        if number != len(self.uops):
+          raise ValueError(f"expected UOp {len(self.uops)}, they are numbered from 0 on, found {shorten(str(number))}")
+        return self.uops.append(uop)
+      if self.waiting is not None:
+        raise ValueError("no group between two .from")
+      numbers = parse_from(text)
+      if (unknown := max((n for part in numbers for n in part), default=-1)) >= len(self.uops):
+        raise ValueError(f"no .uop {shorten(str(unknown))} stands before")
+      if max(map(len, numbers)) > MAX_PER_OPERATION:
+        raise ValueError(f"at most {MAX_PER_OPERATION} UOps of an operation can be named")
+      self.waiting = numbers, place
+    except ValueError as error:
+      raise self._error(str(error), *place) from None
 
   def _arg(self, place: tuple[int, int, int], register: int, kind: ArgKind, word: str) -> None:
     if register >= ARG_REGISTERS:

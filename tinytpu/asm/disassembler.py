@@ -12,10 +12,11 @@ from ..isa.encoding import BKind, MemType
 from ..isa.instruction import DecodeError, EncodeError, Instr, check_group, decode, encode, unpack
 from ..isa.table import FLOATS, is_memory
 from .operands import REGISTER_FIELD, SWAP_SUFFIX, swap_pair
+from .origins import Origins, numbers_text, uop_texts
 from .program import Program
 
 
-def disassemble(program: Program | np.ndarray | Sequence[int], *, addresses: bool = False) -> str:
+def disassemble(program: Program | np.ndarray | Sequence[int], *, addresses: bool = False, origins: Origins | None = None) -> str:
   """Assembly text of a program or of bare words, one issue group per line, with invented labels at branch targets.
 
   `assemble` gives exactly the same words back: padding is printed as explicit nops, and words that no operation's text stands for
@@ -23,9 +24,11 @@ def disassemble(program: Program | np.ndarray | Sequence[int], *, addresses: boo
 
   Args:
     addresses: end every line with a comment that gives the index of its first word.
+    origins: of bare words, to be named in that comment; a program's own are given by directives.
   """
   words = program.words if isinstance(program, Program) else program
   lines = _header(program) if isinstance(program, Program) else []
+  whole = program.origins if isinstance(program, Program) else None
   groups, at = [], 0
   for group in unpack(words):
     groups.append((at, group))
@@ -40,7 +43,11 @@ def disassemble(program: Program | np.ndarray | Sequence[int], *, addresses: boo
     if start in labels:
       lines.append(f"{labels[start]}:")
     text, note = _group_text(group, labels)
-    comment = "; ".join(filter(None, (f"@{start}" if addresses else "", note)))
+    mine = [own.words[start + n] for n in range(len(group))] if (own := origins or whole) else []
+    if whole and any(mine):
+      lines.append(f"  .from {numbers_text(mine)}")
+    source = f"from {numbers_text(mine)}" if origins and any(mine) else ""
+    comment = "; ".join(filter(None, (f"@{start}" if addresses else "", source, note)))
     lines.append(f"  {text}" + (f"  # {comment}" if comment else ""))
   return "\n".join(lines) + "\n"
 
@@ -80,6 +87,7 @@ def _header(program: Program) -> list[str]:
   if program.config != Config().name:
     lines.append(f".config {program.config}")
   lines += [*map(str, program.args), *map(str, program.bufs)]
+  lines += uop_texts(program.origins.uops) if program.origins else []
   if program.direct:
     lines.append(f".cycles {program.cycles[0]} {program.cycles[1]}")
   return [*lines, f".vmem {program.vmem_bytes}"] if program.vmem_bytes else lines

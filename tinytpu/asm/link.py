@@ -19,6 +19,7 @@ from ..config import Config, preset
 from ..isa import encoding as enc
 from ..isa.instruction import Instr, encode, ins, pack
 from ..isa.table import OPS
+from .origins import Origin, Origins
 from .program import Program
 
 _BRANCHES = [op.code for op in OPS.values() if "to" in op.operands]
@@ -56,12 +57,14 @@ class Linked:
   """Programs in one.
 
   Attributes:
-    words: uint64, entry at word 0. starts: word index of each call's prologue, ascending.
+    words: uint64, entry at word 0. starts: word index of each call's prologue, ascending. origins: where its operations come from, if
+    one of the programs tells.
     cells: what the table holds: (number of the call, argument register) of each of its words.
   """
   words: np.ndarray
   starts: list[int]
   cells: list[tuple[int, int]]
+  origins: Origins | None = None
 
   def code_bytes(self) -> bytes:
     """As `Program.code_bytes`."""
@@ -87,6 +90,7 @@ def link(calls: Sequence[Call], table: int = 0) -> Linked:
   parts: list[np.ndarray] = []
   starts: list[int] = []
   cells: list[tuple[int, int]] = []
+  bodies: list[int] = []
   at = 0
   for i, call in enumerate(calls):
     starts.append(at)
@@ -100,8 +104,30 @@ def link(calls: Sequence[Call], table: int = 0) -> Linked:
     cells += [(i, register) for register, value in enumerate(call.values) if value is None]
     at += len(parts[-1])
     parts.append(_moved(call.program.words, part, at, last=i == len(calls) - 1))
+    bodies.append(at)
     at += len(parts[-1])
-  return Linked(np.concatenate(parts), starts, cells)
+  return Linked(np.concatenate(parts), starts, cells, _origins(calls, bodies, at))
+
+
+def _origins(calls: Sequence[Call], bodies: Sequence[int], size: int) -> Origins | None:
+  """Where the operations of linked programs come from. bodies: the word at which each program's own begin. size: of them all, in words."""
+  uops: list[Origin] = []
+  words: list[tuple[int, ...]] = [()] * size
+  first: dict[int, int] = {}  # of each program the number of its first UOp: several calls may be of one
+  for call, body in zip(calls, bodies, strict=True):
+    if (mine := call.program.origins) is None:
+      continue
+    if id(call.program) not in first:
+      first[id(call.program)] = len(uops)
+      uops += mine.uops
+    moved = [tuple(first[id(call.program)] + n for n in numbers) for numbers in mine.words[_whole(call.part)]]
+    words[body:body + len(moved)] = moved
+  return Origins(tuple(uops), tuple(words)) if uops else None
+
+
+def _whole(part: slice) -> slice:
+  """A part of a program, with what precedes it in its packet."""
+  return slice((part.start or 0) // enc.PACKET_WORDS * enc.PACKET_WORDS, part.stop)
 
 
 def _length(groups: list[list[Instr]]) -> int:
@@ -144,8 +170,8 @@ def _codes(words: np.ndarray) -> np.ndarray:
 def _moved(words: np.ndarray, part: slice, base: int, last: bool) -> np.ndarray:
   """A part of a program's words, and what precedes it in its packet, for word index `base`, the start of a packet; filled up to whole
   packets."""
-  first = (part.start or 0) // enc.PACKET_WORDS * enc.PACKET_WORDS
-  mine = words[first:part.stop]
+  whole = _whole(part)
+  first, mine = whole.start, words[whole]
   filled = -(-len(mine) // enc.PACKET_WORDS) * enc.PACKET_WORDS
   moved = np.full(filled, encode(ins("nop")), np.uint64)
   moved[:len(mine)] = mine

@@ -20,6 +20,7 @@ program has one container:
     CODE    uint64 words
     BUFS    per buffer that is used: uint16 number, uint8 access, uint8 1 if it must start at a word, uint32 bytes; optional
     WAYS    uint32 word of the version in device memory; uint64 estimated cycles of the first version, uint64 of that one; optional
+    FROM    where each word comes from: `origins.Origins.to_bytes`; optional
     SRC     assembly text, UTF-8; optional
 """
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ..isa.encoding import BKind, MemType
 from ..isa.table import OPS
 from .errors import ContainerError, quote, shorten
 from .names import name_fault
+from .origins import Origins
 
 MAGIC, VERSION = b"TINYTPU\0", 2
 _HEADER = struct.Struct("<8sHHI16s")
@@ -48,7 +50,7 @@ _BUF = struct.Struct("<HBBI")
 _WAYS = struct.Struct("<IQQ")
 _CRC_FROM = 16
 _REQUIRED = ("NAME", "CONF", "VMEM", "ARGS", "CODE")
-_KNOWN = (*_REQUIRED, "BUFS", "WAYS", "SRC")
+_KNOWN = (*_REQUIRED, "BUFS", "WAYS", "FROM", "SRC")
 
 
 def isa_hash() -> bytes:
@@ -115,6 +117,7 @@ class Program:
     words: uint64, word 0 is the entry. name: kernel name. args: argument registers, by number. vmem_bytes: VMEM used, from 0.
     config: name of the preset it was assembled for. source: its assembly text, or None. bufs: the buffers it uses, if it tells.
     direct: see above. cycles: estimates of the first version's and the other's cycles, for whoever chooses; without filling VMEM.
+    origins: where its operations come from, or None.
   """
   words: np.ndarray
   name: str = "kernel"
@@ -125,6 +128,7 @@ class Program:
   bufs: tuple[Buf, ...] = ()
   direct: int = 0
   cycles: tuple[int, int] = (0, 0)
+  origins: Origins | None = None
 
   def __eq__(self, other: object) -> bool:
     return isinstance(other, Program) and self.to_bytes() == other.to_bytes()
@@ -169,6 +173,8 @@ class Program:
       yield "WAYS", f"word {self.direct} is within an issue group"
     if not all(0 <= cycles < (1 << 64 if self.direct else 1) for cycles in self.cycles):
       yield "WAYS", f"cycles {self.cycles} are not 0 to 2^64 - 1, or 0 without a second version"
+    if self.origins is not None and (fault := self.origins.fault(len(self.words))):
+      yield "FROM", fault
     if self.source is not None and any("\ud800" <= c <= "\udfff" for c in self.source):
       yield "SRC", "the source holds half a character"
 
@@ -191,6 +197,8 @@ class Program:
       payloads["BUFS"] = b"".join(_BUF.pack(b.number, b.access, b.words, b.bytes) for b in self.bufs)
     if self.direct:
       payloads["WAYS"] = _WAYS.pack(self.direct, *self.cycles)
+    if self.origins is not None:
+      payloads["FROM"] = self.origins.to_bytes()
     if self.source is not None:
       payloads["SRC"] = self.source.encode()
     body = b"".join(_SECTION.pack(tag.ljust(4).encode(), len(p)) + p + bytes(-len(p) % 8) for tag, p in payloads.items())
@@ -234,10 +242,11 @@ class Program:
       if len(payload) != size:
         raise ContainerError(f"section {tag} at offset {at}: expected {size} bytes, found {len(payload)}")
     direct, first_cycles, direct_cycles = _WAYS.unpack(ways[0])
+    origins = Origins.from_bytes(sections["FROM"][0], len(code) // enc.WORD_BYTES, sections["FROM"][1]) if "FROM" in sections else None
     program = cls(np.frombuffer(code, "<u8").astype(np.uint64), _text(sections, "NAME"), _unpack_args(*sections["ARGS"]),
                   struct.unpack("<I", sections["VMEM"][0])[0], _text(sections, "CONF"),
                   _text(sections, "SRC") if "SRC" in sections else None,
-                  _unpack_bufs(*sections.get("BUFS", (b"", 0))), direct, (first_cycles, direct_cycles))
+                  _unpack_bufs(*sections.get("BUFS", (b"", 0))), direct, (first_cycles, direct_cycles), origins)
     for tag, fault in program.faults():
       raise ContainerError(f"section {tag} at offset {sections[tag][1]}: {fault}")
     if (same := program._pack()) != data:  # an empty optional section, or sections in another order
@@ -258,7 +267,9 @@ class Program:
     lines += [f"buffer {b.number}   {b.bytes} bytes, {b.access.name.lower()}{', at words' if b.words else ''}" for b in self.bufs]
     if self.direct:
       lines.append(f"versions   from word 0: {self.cycles[0]} cycles estimated; from {self.direct}, in device memory: {self.cycles[1]}")
-    return "\n".join(lines) + "\n\n" + disassemble(self.words, addresses=True)
+    if self.origins is not None:
+      lines += ["UOps       named at the ends of lines, for each operation of the group", self.origins.shown()]
+    return "\n".join(lines) + "\n\n" + disassemble(self.words, addresses=True, origins=self.origins)
 
 
 def _describe(arg: Arg) -> str:

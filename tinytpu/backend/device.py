@@ -15,9 +15,11 @@ from tinygrad.helpers import DEBUG, DEV, PROFILE, GlobalCounters, time_to_str
 
 from ..asm import assemble
 from ..asm.link import Spill
+from ..asm.origins import Origins
 from ..asm.program import ArgKind
 from ..asm.program import Program as Container
 from ..config import Config, preset
+from ..isa.counters import shares
 from ..machine import DEFAULT_LIMIT, KINDS, Engine, RunResult, open_engine
 from ..machine.allow import Allow
 from ..trace import Trace
@@ -91,7 +93,7 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     self.names = [name for name, *_ in obj.signature]  # of buffers, then of variables; values come in the order of the latter
     code = self.container.code_bytes()
     with dev.exclusive.held():
-      self.address = dev.upload(code)
+      self.address = dev.upload(code, self.container.origins)
     self._release = weakref.finalize(self, dev.release, self.address, len(code))
     self._release.atexit = False
 
@@ -186,6 +188,7 @@ class TinyTPUDevice(Compiled):
     self._stale = False
     self._code_blocks: set[int] = set()
     self._code_sizes: dict[int, int] = {}
+    self._origins: dict[int, Origins | None] = {}
     graph = None if PROFILE else TinyTPUGraph  # profiles show kernels one by one
     super().__init__(device, TinyTPUAllocator(self), [TinyTPURenderer], TinyTPUProgram, graph=graph, arch=self.config.name)
     self.timeline = Timeline(self.device, self.config.clock_hz)
@@ -201,15 +204,15 @@ class TinyTPUDevice(Compiled):
 
     return open_engine(self.config, self.kind, tell, trace=self.trace)
 
-  def upload(self, code: bytes) -> int:
-    """Put code into HBM; returns its address."""
+  def upload(self, code: bytes, origins: Origins | None = None) -> int:
+    """Put code into HBM; returns its address. origins: where its operations come from, if it tells."""
     block = self.config.ibuf_block_bytes
     at = self.heap.take(len(code), block)
     blocks = set(range(at // block, -(-(at + len(code)) // block)))
     self._stale |= not blocks.isdisjoint(self._code_blocks)  # the instruction buffer may hold what was there before
     self._code_blocks |= blocks
     self.engine.hbm[at:at + len(code)] = np.frombuffer(code, np.uint8)
-    self._code_sizes[at] = len(code)
+    self._code_sizes[at], self._origins[at] = len(code), origins
     return at
 
   def code(self, address: int) -> np.ndarray:
@@ -219,6 +222,10 @@ class TinyTPUDevice(Compiled):
       KeyError: none was.
     """
     return self.engine.hbm[address:address + self._code_sizes[address]].view("<u8").copy()
+
+  def origins(self, address: int) -> Origins | None:
+    """Where the operations of the code that was last put at `address` come from, if it tells."""
+    return self._origins[address]
 
   def release(self, address: int, size: int) -> None:
     """Give code memory back."""
@@ -266,8 +273,11 @@ class TinyTPUDevice(Compiled):
     result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=self._stale, allow=allow)
     self._stale = False
     if result.fault is None:
+      busy = shares(self.config, result.counters, result.cycles)
       stats.add(Launch(self.device, name, result.cycles, result.counters, time.perf_counter() - started))
-      self.timeline.add(name, result.cycles, profile_key)
+      self.timeline.add(name, result.cycles, profile_key, busy)
+      if DEBUG >= 2:  # tinygrad's own line follows
+        print(f"    {result.cycles:,} cycles; busy: {', '.join(f'{unit} {share:.1%}' for unit, share in busy.items())}")
     if watch.watcher is not None:
       watch.watcher.launched(self, name, address, result, parts)
     return result

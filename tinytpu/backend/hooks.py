@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, reduce, wraps
-from types import FunctionType
 from typing import Any
 
 from tinygrad import codegen
@@ -25,6 +24,7 @@ from .decomp.corrections import CORRECTIONS, move_gate
 from .lower.rules import SUPPORTED_OPS
 from .opt import beam
 from .opt.heuristic import optimize
+from .patch import put, replace
 from .uops import Across, combine, keeps_nan
 
 _ours: ContextVar[bool] = ContextVar("kernel of ours", default=False)
@@ -41,24 +41,11 @@ def install() -> None:
   _beam()
   _reductions_across_lanes()
   rewriting = codegen.full_rewrite_to_sink
-  _replace(codegen, "pm_reduce_local", rewriting, codegen.reduce_ranges_to_acc, _looped)
-  _replace(codegen, "pm_reduce_local", rewriting, codegen.expand_horizontal_reduce, _side_by_side)
-  _replace(codegen, "pm_move_gates_from_index", rewriting, gater.move_where_load, _gate)
-  _replace(realize, "pm_exec", realize.run_linear, realize.exec_copy, _copy)
+  replace(codegen, "pm_reduce_local", rewriting, codegen.reduce_ranges_to_acc, _looped)
+  replace(codegen, "pm_reduce_local", rewriting, codegen.expand_horizontal_reduce, _side_by_side)
+  replace(codegen, "pm_move_gates_from_index", rewriting, gater.move_where_load, _gate)
+  replace(realize, "pm_exec", realize.run_linear, realize.exec_copy, _copy)
   _corrections()
-
-
-def _put(module: Any, name: str, reader: Callable[..., Any], ours: Any) -> None:
-  """Set what tinygrad's function `reader` finds under a module's name when it runs."""
-  assert hasattr(module, name), f"tinygrad's {module.__name__} has no {name}"
-  assert _asks(reader, name), f"tinygrad's {reader.__name__} does not ask for {name}"
-  setattr(module, name, ours)
-
-
-def _asks(f: Callable[..., Any], name: str) -> bool:
-  """Whether a function, or one that its decorators hold, looks up a name."""
-  inner = [cell.cell_contents for cell in f.__closure__ or ()]
-  return name in f.__code__.co_names or any(isinstance(g, FunctionType) and g is not f and _asks(g, name) for g in inner)
 
 
 def _kernels() -> None:
@@ -72,14 +59,7 @@ def _kernels() -> None:
       return theirs(ast, ren, *args, **kwargs)
     finally:
       _ours.reset(token)
-  _put(codegen, "full_rewrite_to_sink", codegen.do_to_program, full_rewrite_to_sink)
-
-
-def _replace(module: Any, matcher: str, reader: Callable[..., Any], theirs: Callable[..., Any], ours: Callable[..., Any]) -> None:
-  """Let a pattern of one of tinygrad's matchers that calls `theirs` call `ours` in its place. reader: as for `_put`."""
-  patterns = getattr(module, matcher).patterns
-  assert any(f is theirs for _, f in patterns), f"tinygrad's {matcher} does not call {theirs.__name__}"
-  _put(module, matcher, reader, PatternMatcher([(p, ours if f is theirs else f) for p, f in patterns]))
+  put(codegen, "full_rewrite_to_sink", codegen.do_to_program, full_rewrite_to_sink)
 
 
 def _config(k: Scheduler) -> Config | None:
@@ -94,7 +74,7 @@ def _optimiser() -> None:
   @wraps(theirs)
   def hand_coded_optimizations(k: Scheduler) -> Scheduler:
     return theirs(k) if (config := _config(k)) is None else optimize(k, config)
-  _put(heuristic, "hand_coded_optimizations", postrange.apply_opts, hand_coded_optimizations)
+  put(heuristic, "hand_coded_optimizations", postrange.apply_opts, hand_coded_optimizations)
 
 
 def _beam() -> None:
@@ -105,7 +85,7 @@ def _beam() -> None:
   def beam_search(s: Scheduler, *args: Any, **kwargs: Any) -> Scheduler:
     found = theirs(s, *args, **kwargs)
     return found if (config := _config(s)) is None else beam.faster(s, config, found, *args[:2])
-  _put(search, "beam_search", postrange.apply_opts, beam_search)
+  put(search, "beam_search", postrange.apply_opts, beam_search)
 
 
 # -- reductions across lanes: the two passes of tinygrad that name every UOp with operands learn of ours ---------------------------
@@ -127,7 +107,7 @@ def _scalars(u: UOp) -> UOp | None:
 def _reductions_across_lanes() -> None:
   for matcher, ours in (("pm_add_loads", _load), ("devectorizer2", _scalars)):
     theirs: PatternMatcher = getattr(codegen, matcher)
-    _put(codegen, matcher, codegen.full_rewrite_to_sink, theirs + PatternMatcher([(UPat(Ops.CUSTOM, name="u"), ours)]))
+    put(codegen, matcher, codegen.full_rewrite_to_sink, theirs + PatternMatcher([(UPat(Ops.CUSTOM, name="u"), ours)]))
 
 
 # -- reductions to the largest: steps that keep a NaN (see `uops.combine`) ----------------------------------------------------------
@@ -188,4 +168,4 @@ def _corrections() -> None:
   @wraps(theirs)
   def patterns(ops: tuple[Ops, ...]) -> PatternMatcher:
     return CORRECTIONS + theirs(ops) if ops == SUPPORTED_OPS else theirs(ops)
-  _put(codegen, "get_simplifying_rewrite_patterns", codegen.full_rewrite_to_sink, patterns)
+  put(codegen, "get_simplifying_rewrite_patterns", codegen.full_rewrite_to_sink, patterns)

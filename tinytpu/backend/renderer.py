@@ -11,7 +11,7 @@ from .. import __version__
 from ..asm import TasmError, assemble
 from ..asm.program import VERSION, isa_hash
 from ..config import Config, preset
-from . import hooks
+from . import hooks, origins
 from .decomp.copies import COPIES
 from .emit.regalloc import allocate, spill_bytes
 from .emit.schedule import schedule
@@ -76,7 +76,8 @@ class TinyTPURenderer(Renderer):
     Raises:
       UnsupportedError: something has no lowering; names UOp, dtypes and kernel.
     """
-    lowering = Lowering(self.config, uops, spill_bytes(self.config))
+    told = origins.origins(uops) if origins.asked() else []
+    lowering = Lowering(self.config, uops, spill_bytes(self.config), origins=bool(told))
     with Dump(lowering.kernel, self.config) as dump:
       dump.uops(uops)
       program = lowering.run()
@@ -94,12 +95,12 @@ class TinyTPURenderer(Renderer):
       versions = [self._allocate(program)]
       if staged.moved or words:  # these ask something of the buffers
         if words:  # loads of words are of the first version alone
-          plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False).run()
+          plain = Lowering(self.config, uops, spill_bytes(self.config), aligned=False, origins=bool(told)).run()
           plain.items = pipeline(plain.items, self.config)
         directives.append(f".cycles {staged.cycles} {cycles(plain.items, self.config, lambda base: False)}")
         versions.append(self._allocate(plain, "direct_"))
       dump.code("4-allocated.txt", *versions)
-      text = render(program.kernel, directives, [schedule(code, self.config) for code in versions], self.config)
+      text = render(program.kernel, directives, [schedule(code, self.config) for code in versions], self.config, told)
       dump.text(text)
     return text
 

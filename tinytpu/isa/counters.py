@@ -1,6 +1,11 @@
 """Event counters of a launch, kept alike by both engines."""
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..config import Config
+from . import timing
+
 COUNTERS = (
   "groups",         # issue groups issued
   "slot_C", "slot_S", "slot_V", "slot_X", "slot_L", "slot_T",  # operations issued, by slot
@@ -11,3 +16,11 @@ COUNTERS = (
   "dma_lines",      # lines moved by DMA, both directions
   "refills",        # instruction buffer blocks fetched
 )
+
+
+def shares(config: Config, counters: Mapping[str, int], cycles: int) -> dict[str, float]:
+  """How busy the machine was in so many cycles, as shares of what it can do (0 to 1): matrix steps (one on halfwords, which takes twice as
+  long, counts as one), vector operations (a division counts as one), VMEM, and the three ports to HBM together."""
+  done = {"MXU": counters["mxu_steps"] * timing.interval(config, "MM"), "VPU": counters["slot_V"] * timing.interval(config, "ALU"),
+          "VMEM": counters["vmem_cycles"], "HBM": (counters["hbm_lines"] + counters["dma_lines"]) / 3}
+  return {name: n / max(cycles, 1) for name, n in done.items()}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..asm.origins import Origins
 from ..config import Config
 from ..isa import stalls, timing
 from ..isa.counters import COUNTERS
@@ -23,12 +24,13 @@ class Code:
 
   Attributes:
     words: uint64. config: of the machine. parts: for each kernel in it the word from which on it lies, ascending from 0, and its name.
+    origins: where its operations come from, if that is known.
     issued, fetch: by word at which a group begins: times that it issued, cycles before in which it was not present. int64.
     waits: by cause, cycles that it was present and waited; int64 by word. Causes that no group had are left out.
   """
 
-  def __init__(self, words: np.ndarray, config: Config, parts: Sequence[tuple[int, str]]):
-    self.words, self.config, self.parts = words, config, tuple(parts)
+  def __init__(self, words: np.ndarray, config: Config, parts: Sequence[tuple[int, str]], origins: Origins | None = None):
+    self.words, self.config, self.parts, self.origins = words, config, tuple(parts), origins
     n = len(words)
     self.issued, self.fetch = np.zeros(n, np.int64), np.zeros(n, np.int64)
     self.waits: dict[str, np.ndarray] = {}
@@ -37,6 +39,15 @@ class Code:
     self._counts: dict[str, np.ndarray] = {}  # by counter, how often a group counts
     self._port = np.zeros(n, np.int64)  # HBM port that the group's lines go through, a number of a unit; 0: none
     self._shared = np.zeros(n, bool)  # the store's first cycle in VMEM is the load's last
+
+  @property
+  def cycles(self) -> np.ndarray:
+    """By word at which a group begins, all its cycles; int64."""
+    return self.issued + self.fetch + sum(self.waits.values())
+
+  def size(self, pc: int) -> int:
+    """Operations of the group that begins at a word."""
+    return sum(1 for _ in group_at(self.words, pc))
 
   def _decode(self, pcs: np.ndarray) -> None:
     for pc in map(int, pcs[~self._decoded[pcs]]):

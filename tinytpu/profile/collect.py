@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..asm.origins import Origins
 from ..backend.runtime import watch
 from ..backend.runtime.stats import SPILL
 from ..config import Config
@@ -83,7 +84,7 @@ class Collector:
     self.launches = self.faults = self.kept = self.dropped = self.cycles = 0
     self.tallies: dict[tuple[str, str], Tally] = {}
     self.timeline = timeline if timeline is not None else Timeline()
-    self._codes: dict[tuple[bytes, tuple[tuple[int, str], ...]], Code] = {}
+    self._codes: dict[tuple[bytes, tuple[tuple[int, str], ...], int], Code] = {}
     self._lock = threading.Lock()
     self._progress, self._events, self._said = progress, events, time.monotonic()
 
@@ -98,14 +99,14 @@ class Collector:
     with self._lock, undisturbed():
       launch = device.trace.launches[-1]
       device.trace.clear()
-      self.add(device.device, name, device.code(address), device.config, launch, result, parts)
+      self.add(device.device, name, device.code(address), device.config, launch, result, parts, device.origins(address))
 
   def add(self, device: str, name: str, words: np.ndarray, config: Config, launch: Launch, result: RunResult,
-          parts: Sequence[tuple[int, str]] = ()) -> None:
-    """Add a launch. Arguments as of `watch.Watcher`, with the code's words and the trace's launch."""
+          parts: Sequence[tuple[int, str]] = (), origins: Origins | None = None) -> None:
+    """Add a launch. Arguments as of `watch.Watcher`, with the code's words, where they come from, and the trace's launch."""
     parts = tuple(parts) or ((0, name),)
-    key = hashlib.sha256(words.tobytes()).digest(), parts
-    code = self._codes.get(key) or self._codes.setdefault(key, Code(words, config, parts))
+    key = hashlib.sha256(words.tobytes()).digest(), parts, id(origins)
+    code = self._codes.get(key) or self._codes.setdefault(key, Code(words, config, parts, origins))
     causes, counters, units = code.add(launch)
     self.launches += 1
     self.cycles += launch.cycles

@@ -9,14 +9,15 @@ from .figures import causes, left_out, overview, short, spans
 from .roofline import LIMITS
 from .timeline import Timeline
 
-ROWS, LISTED = 200, 200
-"""Kernels in the table; groups listed of a kernel, those with most cycles."""
+ROWS, LISTED, LINES = 200, 200, 30
+"""Kernels in the table; groups listed of a kernel, those with most cycles; lines of the program, and methods, likewise."""
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:1300px;padding:0 1em;color:#222}
 table{border-collapse:collapse;margin:.6em 0}th,td{padding:.15em .7em;text-align:right;border-bottom:1px solid #e4e4e4}
 th{background:#f6f6f6}td.l,th.l{text-align:left}code{font:13px ui-monospace,monospace;white-space:pre-wrap}
 .cards{display:flex;flex-wrap:wrap;gap:1em}.cards div{background:#f6f8fa;border-radius:8px;padding:.6em 1.1em}
 .cards b{display:block;font-size:1.4em}.note{color:#666}summary{cursor:pointer;font-weight:600;margin:.4em 0}
+.cards.plain div{background:none}td{vertical-align:top}.small,.small code{font-size:12px}
 .heat{background:linear-gradient(90deg,#ffd9c7 var(--p),transparent 0)}
 """
 
@@ -24,8 +25,8 @@ th{background:#f6f6f6}td.l,th.l{text-align:left}code{font:13px ui-monospace,mono
 def page(report: dict[str, Any], timeline: Timeline) -> str:
   """The page of a report, as `report.build` makes it, and of the timeline that belongs to it."""
   from plotly.offline import get_plotlyjs
-  body = [_glance(report), "<h2>Kernels</h2>", causes(report["kernels"]), _rooflines(report), "<h2>Timeline</h2>", overview(timeline),
-          spans(timeline), _cut(report, timeline), _hot(report)]
+  body = [_glance(report), "<h2>Kernels</h2>", causes(report["kernels"]), _rooflines(report), _sources(report), "<h2>Timeline</h2>",
+          overview(timeline), spans(timeline), _cut(report, timeline), _hot(report)]
   return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><title>TinyTPU profile</title>'
           f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body><h1>TinyTPU profile</h1>{''.join(body)}</body></html>\n")
 
@@ -83,6 +84,32 @@ def _rooflines(report: dict[str, Any]) -> str:
           + left_out("kernels", len(rows), len(kernels)))
 
 
+def _sources(report: dict[str, Any]) -> str:
+  """Cycles by line and by method, if programs tell where they come from."""
+  run = report["run"]
+  if not run["lines"]:
+    return ""
+  tables = []
+  for head, name, rows in (("line of the program", "where", run["lines"]), ("Tensor method", "method", run["methods"])):
+    told = sum(row["cycles"] for row in rows)
+    most = rows[0]["cycles"]
+    text = "".join(f'<tr><td class="l heat" style="--p:{row["cycles"] / most:.0%}"><code>{escape(short(row[name]))}</code></td>'
+                   f'<td>{row["cycles"]:,.0f}</td><td>{_share(row["cycles"], run["cycles"])}</td></tr>' for row in rows[:LINES])
+    text += (f'<tr><td class="l">none: launching, draining, and what the compiler adds</td><td>{run["cycles"] - told:,.0f}</td>'
+             f'<td>{_share(run["cycles"] - told, run["cycles"])}</td></tr>')
+    tables.append(f'<div><table><tr><th class="l">{head}</th><th>cycles</th><th>share</th></tr>{text}</table>'
+                  f'{left_out(head + "s", min(len(rows), LINES), len(rows))}</div>')
+  return ('<h2>By line and method</h2><p>A group of operations counts to the lines that they come from, in equal parts.</p>'
+          f'<div class="cards plain">{"".join(tables)}</div>')
+
+
+def _origin(group: dict[str, Any]) -> str:
+  """What a group comes from: lines, then UOps."""
+  calls = "<br>".join(f"{escape(short(c['where']))} <b>{escape(short(c['method']))}</b>" for c in group["calls"][:3])
+  uops = "<br>".join(f"<code>{escape(short(text))}</code>" for text in group["uops"][:6])
+  return "<br>".join(filter(None, (calls, uops))) + ("<br>…" if len(group["calls"]) > 3 or len(group["uops"]) > 6 else "")
+
+
 def _hot(report: dict[str, Any]) -> str:
   parts = []
   for i, k in enumerate(report["kernels"], 1):
@@ -96,9 +123,9 @@ def _hot(report: dict[str, Any]) -> str:
       rows.append(f'<tr><td>{g["code"]}:{g["pc"]}</td>'
                   f'<td class="l heat" style="--p:{g["cycles"] / most:.0%}"><code>{escape(g["text"])}</code></td>'
                   f'<td>{g["issued"]:,}</td><td>{g["cycles"]:,}</td><td>{_share(g["cycles"], k["cycles"])}</td><td>{g["fetch"]:,}</td>'
-                  f'<td>{g["wait"]:,}</td><td class="l">{escape(waits)}</td></tr>')
+                  f'<td>{g["wait"]:,}</td><td class="l">{escape(waits)}</td><td class="l small">{_origin(g)}</td></tr>')
     parts.append(f'<details{" open" if i == 1 else ""}><summary>{i}. <code>{name}</code>, {k["cycles"]:,} cycles</summary>'
                  '<table><tr><th>word</th><th class="l">group</th><th>issued</th><th>cycles</th><th>share</th><th>fetch</th><th>waited</th>'
-                 f'<th class="l">for</th></tr>{"".join(rows)}</table>'
+                 f'<th class="l">for</th><th class="l">from</th></tr>{"".join(rows)}</table>'
                  + left_out("groups", len(rows), len(k["groups"]) + k["groups_left_out"]) + "</details>")
   return "<h2>Groups of the hottest kernels</h2><p>In the order of the program, which the word tells.</p>" + "".join(parts)

@@ -16,6 +16,7 @@ from ..isa.stalls import CAUSES
 from ..trace import SPAN_UNITS
 from .collect import Collector, Tally
 from .roofline import roofline
+from .sources import by_call, origins, ranked
 from .timeline import Texts
 
 FORMAT, VERSION = "tinytpu profile", 1
@@ -49,6 +50,8 @@ def build(collector: Collector) -> dict[str, Any]:
       "launches": collector.launches, "faults": collector.faults, "cycles": collector.cycles, "seconds": collector.cycles / clock,
       "causes": causes, "counters": _named(COUNTERS, (t.counters for t in tallies)), "units": units,
       "utilisation": {name: round(sum(units[unit] for unit in of) / len(of) / collector.cycles, 6) for name, of in UTILISATION.items()},
+      "lines": ranked(((c["where"], c["cycles"]) for k in kernels for c in k["calls"]), "where"),
+      "methods": ranked(((c["method"], c["cycles"]) for k in kernels for c in k["calls"]), "method"),
       "events": {"kept": collector.kept, "dropped": collector.dropped}},
     "kernels": kernels,
     "timeline": {"launches": timeline.launches, "complete": not timeline.cut, "units": timeline.busy}}
@@ -63,6 +66,7 @@ def _kernel(tally: Tally, texts: Texts, hot: bool) -> dict[str, Any]:
   return {
     "name": tally.name, "kind": tally.kind, "launches": tally.launches, "faults": tally.faults, "cycles": tally.cycles, "causes": causes,
     "counters": _named(COUNTERS, [tally.counters]), "units": units, "roofline": roofline(tally.cycles, units, causes),
+    "calls": [{"method": call.method, "where": call.where, "cycles": round(float(n), 1)} for call, n in by_call(tally).most_common()],
     **(_groups(tally, texts) if hot else {"groups": [], "groups_left_out": None})}
 
 
@@ -75,8 +79,11 @@ def _groups(tally: Tally, texts: Texts) -> dict[str, Any]:
       waits = {cause: int(cycles[pc]) for cause, cycles in code.waits.items() if cycles[pc]}
       issued, fetch, wait = int(code.issued[pc]), int(code.fetch[pc]), sum(waits.values())
       if issued or fetch or wait:
+        uops = origins(code, pc)
+        calls = dict.fromkeys(call for uop in uops for call in uop.calls)
         found.append({"code": number, "pc": pc, "text": texts(code, pc), "issued": issued, "cycles": issued + fetch + wait, "fetch": fetch,
-                      "wait": wait, "cause": max(waits, key=lambda c: waits[c]) if waits else "", "waits": waits})
+                      "wait": wait, "cause": max(waits, key=lambda c: waits[c]) if waits else "", "waits": waits,
+                      "uops": [uop.text for uop in uops], "calls": [{"method": call.method, "where": call.where} for call in calls]})
   kept = sorted(found, key=lambda g: -g["cycles"])[:GROUPS]
   return {"groups": sorted(kept, key=lambda g: (g["code"], g["pc"])), "groups_left_out": len(found) - len(kept)}
 

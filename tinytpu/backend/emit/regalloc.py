@@ -16,7 +16,7 @@ from ...isa import encoding as enc
 from ...isa.encoding import MemType
 from ...isa.table import OPS
 from ..errors import UnsupportedError
-from ..mir.ir import S0, Code, Inst, Label, Mem, Reg, inst
+from ..mir.ir import S0, Code, Inst, Label, Mem, Origin, Reg, inst
 
 SCRATCH = {"v": 4, "s": 4}
 """Registers set aside per file when it spills: as many as one operation reads, and one for scalars in transit."""
@@ -127,6 +127,7 @@ class _Spiller:
     self.limit = spill_bytes(config) // config.tile_bytes
     self.taken: dict[Reg, Reg] = {}
     self.spare: dict[str, list[Reg]] = {}
+    self.origin: Origin = ()
 
   def _slot(self, reg: Reg) -> Mem:
     n = self.slots.setdefault(reg, len(self.slots))
@@ -138,6 +139,12 @@ class _Spiller:
     """The vector register through which scalars travel."""
     return Reg("v", self.scratch["v"][-1])
 
+  def _add(self, item: Inst, *more: Inst) -> None:
+    """Append operations that serve the one at hand."""
+    for x in (item, *more):
+      x.origin = self.origin
+      self.out.append(x)
+
   def _place(self, reg: Reg) -> Reg:
     """The register that holds `reg` for the operation at hand."""
     if reg not in self.spilled:
@@ -145,16 +152,16 @@ class _Spiller:
     if reg not in self.taken:
       self.taken[reg] = got = self.spare[reg.file].pop(0)
       if reg.remat is not None:
-        self.out.append(Inst(reg.remat.op, got, list(reg.remat.srcs)))
+        self._add(Inst(reg.remat.op, got, list(reg.remat.srcs)))
       elif reg.file == "v":
-        self.out.append(Inst(OPS["vld"], got, [], self._slot(reg)))
+        self._add(Inst(OPS["vld"], got, [], self._slot(reg)))
       else:
-        self.out.extend([Inst(OPS["vld"], self._transit(), [], self._slot(reg)), inst("xtos", got, self._transit(), 0)])
+        self._add(Inst(OPS["vld"], self._transit(), [], self._slot(reg)), inst("xtos", got, self._transit(), 0))
     return self.taken[reg]
 
   def rewrite(self, item: Inst) -> None:
     """Append an operation with its spill code."""
-    dst = item.dst
+    dst, self.origin = item.dst, item.origin
     if dst is not None and dst in self.spilled and dst.remat is item:
       return  # recomputed at every use
     self.taken, self.spare = {}, {f: [Reg(f, n) for n in numbers] for f, numbers in self.scratch.items()}
@@ -164,6 +171,6 @@ class _Spiller:
       return
     item.dst = self.taken.get(dst) or Reg(dst.file, self.scratch[dst.file][0])
     if dst.file == "v":
-      self.out.append(Inst(OPS["vst"], None, [item.dst], self._slot(dst)))
+      self._add(Inst(OPS["vst"], None, [item.dst], self._slot(dst)))
     else:
-      self.out.extend([inst("vmov", self._transit(), item.dst), Inst(OPS["vst"], None, [self._transit()], self._slot(dst))])
+      self._add(inst("vmov", self._transit(), item.dst), Inst(OPS["vst"], None, [self._transit()], self._slot(dst)))

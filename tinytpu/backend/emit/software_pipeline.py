@@ -8,6 +8,7 @@ the other is loaded. The last pass loads its own operands once more instead of r
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from ...config import Config
 from ...isa import timing
@@ -68,10 +69,10 @@ def _unroll(loop: Loop, config: Config) -> tuple[list[Inst], list[Inst]]:
     return [], []
   start, count = Reg("s"), Reg("s")
   count.remat = inst("sadd", count, S0, passes // amount)
-  after = [y for i in range(passes // amount * amount, passes) for y in _copy(body, loop.counter, S0, i)]
-  out = [inst("smul", start, loop.counter, amount)]
+  after = [y for i in range(passes // amount * amount, passes) for y in _copy(loop, body, S0, i)]
+  out = [inst("smul", start, loop.counter, amount, origin=loop.origin)]
   for i in range(amount):
-    out += _copy(body, loop.counter, start, i)
+    out += _copy(loop, body, start, i)
   loop.body[:], loop.count, loop.trips = out, count, passes // amount
   return [count.remat], after
 
@@ -87,10 +88,11 @@ def _carries(body: list[Inst]) -> bool:
   return len(set(written)) != len(written)
 
 
-def _copy(body: list[Inst], counter: Reg, base: Reg, plus: int) -> list[Inst]:
+def _copy(loop: Loop, body: list[Inst], base: Reg, plus: int) -> list[Inst]:
   """A pass with base + plus in place of the counter."""
   at = Reg("s")
-  return [inst("sadd", at, base, plus), *_clone(body, {counter: at}, keep=False)[0]]
+  assert loop.counter is not None
+  return [inst("sadd", at, base, plus, origin=loop.origin), *_clone(body, {loop.counter: at}, keep=False)[0]]
 
 
 def _split(loop: Loop) -> tuple[list[Inst], list[Inst]]:
@@ -116,16 +118,17 @@ def _split(loop: Loop) -> tuple[list[Inst], list[Inst]]:
   count, even, odd, following, bounded = (Reg("s") for _ in range(5))
   count.remat = inst("sadd", count, S0, passes // 2)
   first, _ = _clone(needed, {loop.counter: S0}, keep=True)
-  loop.body[:] = [inst("sadd", even, loop.counter, loop.counter), inst("sadd", odd, even, 1)]
+  step = partial(inst, origin=loop.origin)
+  loop.body[:] = [step("sadd", even, loop.counter, loop.counter), step("sadd", odd, even, 1)]
   other, renamed = _clone(needed, {loop.counter: odd}, keep=False)
   loop.body += other
   loop.body += _clone(kept, {loop.counter: even}, keep=False)[0]
-  loop.body += [inst("sadd", following, even, 2), inst("smin", bounded, following, passes - 1)]
+  loop.body += [step("sadd", following, even, 2), step("smin", bounded, following, passes - 1)]
   loop.body += _clone(needed, {loop.counter: bounded}, keep=True)[0]
   loop.body += _clone(kept, {**{x.dst: renamed[x.dst] for x in loads if x.dst is not None}, loop.counter: odd}, keep=False)[0]
   loop.count, loop.trips = count, passes // 2
   last = Reg("s")
-  after = [inst("sadd", last, S0, passes - 1), *_clone(kept, {loop.counter: last}, keep=False)[0]] if passes % 2 else []
+  after = [step("sadd", last, S0, passes - 1), *_clone(kept, {loop.counter: last}, keep=False)[0]] if passes % 2 else []
   return [*first, count.remat], after
 
 
@@ -158,7 +161,7 @@ def _clone(needed: list[Inst], known: dict[Reg, Reg], keep: bool) -> tuple[list[
     mem = Mem(**vars(x.mem)) if x.mem is not None else None
     if mem is not None and mem.reach is not None and any(reg in known for reg, *_ in mem.reach.steps):
       mem.reach = None  # the counter is another now
-    copy = Inst(x.op, x.dst, list(x.srcs), mem, lines=x.lines)
+    copy = Inst(x.op, x.dst, list(x.srcs), mem, lines=x.lines, origin=x.origin)
     copy.substitute(lambda reg: renamed.get(reg, reg))
     if x.dst is not None and not (keep and x.mem is not None) and "pm" not in x.op.operands:
       copy.dst = renamed[x.dst] = Reg(x.dst.file)

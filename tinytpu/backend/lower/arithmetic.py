@@ -9,6 +9,7 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 from ..errors import UnsupportedError
 from ..mir.builder import Builder, Val, imm
+from ..mir.ir import Origin
 from ..types import TYPES, kind, rounding
 from ..uops import constant, integer
 from .bounds import intervals
@@ -25,6 +26,7 @@ class Values:
   def __init__(self, kernel: str, builder: Builder, lanes: Lanes):
     self.kernel, self.b, self.lanes = kernel, builder, lanes
     self.known: dict[UOp, Val | tuple[Val, ...]] = {}
+    self.places: dict[UOp, int] = {}  # of the program's UOps, if what comes of them is to be noted
     self.intervals = intervals(lanes)
 
   def fail(self, u: UOp, why: str) -> UnsupportedError:
@@ -54,13 +56,19 @@ class Values:
       if todo:
         stack.extend(reversed(todo))
       else:
+        around, self.b.origin = self.b.origin, self.origin(top)
         self.known[top] = self._compute(top)
+        self.b.origin = around
         stack.pop()
     if isinstance(v := self.known[u], tuple):
       if len(v) != 1:
         raise self.fail(u, f"a value of {len(v)} elements where one is needed")
       return v[0]
     return v
+
+  def origin(self, *uops: UOp) -> Origin:
+    """Of what is made of UOps, as `Inst.origin` has it; that of what is emitted now, if none of them is noted."""
+    return tuple(sorted(self.places[u] for u in uops if u in self.places)) or self.b.origin
 
   def _operands(self, u: UOp) -> tuple[UOp, ...]:
     if constant(u) is not None or u.op is Ops.SPECIAL:

@@ -10,7 +10,7 @@ from tinygrad.uop.ops import Ops, UOp
 from ...config import Config
 from ..errors import UnsupportedError
 from ..mir.builder import Builder, Val, imm
-from ..mir.ir import Inst, Loop, Reg, clone, inst
+from ..mir.ir import Inst, Loop, Origin, Reg, clone, inst
 from ..uops import Across, integer
 from . import cross_lane
 from .accumulators import Accumulators
@@ -37,12 +37,13 @@ _REFUSED = {
 @dataclass(frozen=True)
 class Parameter:
   """A buffer argument. slot: tinygrad's; number: its place among the buffers of a launch; base: the register that holds its address;
-  itemsize: bytes of an element."""
+  itemsize: bytes of an element; origin: as an operation's."""
   slot: int
   number: int
   base: Reg
   elements: int
   itemsize: int
+  origin: Origin = ()
 
   @property
   def bytes(self) -> int:
@@ -103,10 +104,10 @@ class Lowering:
   """Lowers one kernel.
 
   Args: config: the machine. uops: tinygrad's linear program. local_base: VMEM byte address at which LOCAL buffers start.
-    aligned: whether buffers of bytes may be taken to start at words.
+    aligned: whether buffers of bytes may be taken to start at words. origins: whether operations note which UOps they come from.
   """
 
-  def __init__(self, config: Config, uops: list[UOp], local_base: int, aligned: bool = True):
+  def __init__(self, config: Config, uops: list[UOp], local_base: int, aligned: bool = True, origins: bool = False):
     self.config, self.uops = config, uops
     sink = next((u for u in uops if u.op is Ops.SINK), None)
     self.kernel = sink.arg.function_name if sink is not None and sink.arg is not None else "kernel"
@@ -117,6 +118,8 @@ class Lowering:
       raise UnsupportedError(f"local size {self.lanes.count} in kernel {self.kernel}: at most {most} work items per group")
     self.b = Builder()
     self.values = Values(self.kernel, self.b, self.lanes)
+    if origins:
+      self.values.places = {u: i for i, u in enumerate(uops)}
     self.memory = Memory(self.values, self.b, self.lanes)
     self.accumulators = Accumulators(self.values, self.b, self.lanes.waves)
     self.arrays = Arrays(self.values, self.memory, uops, local_base)
@@ -142,6 +145,7 @@ class Lowering:
     self._arguments()
     grid = self._grid()
     for i, u in enumerate(self.uops):
+      self.b.origin = self.values.origin(u)
       self._lower(i, u)
     for _ in range(grid):
       self.b.close_loop()
@@ -161,7 +165,8 @@ class Lowering:
       mine = [u for u in buffers if u.arg.slot == slot]
       self.memory.bases.update((u, base) for u in mine)
       largest = max(mine, key=lambda u: u.max_numel() * itemsize(u))
-      parameter = Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest))
+      parameter = Parameter(slot, slots.index(slot), base.regs[0], largest.max_numel(), itemsize(largest),
+                            self.values.origin(*mine))
       if parameter.bytes > self.config.hbm_bytes:
         raise MemoryError(f"kernel {self.kernel} takes a buffer of {parameter.bytes:,} bytes, device memory holds "
                           f"{self.config.hbm_bytes:,}; split the tensor, or raise Config.hbm_bytes (DEV=TINYTPU::4x4,hbm_bytes=N)")
@@ -179,6 +184,7 @@ class Lowering:
         raise self.values.fail(u, "only global and local ids are known")
     counts = [self._argument(f"grid {u.arg[-1]}") for u in axes]
     for u, count in zip(axes, counts, strict=True):
+      self.b.origin = self.values.origin(u)
       self.values.known[u] = self.b.open_loop(count.regs[0], int(u.src[0].vmax))
     return len(axes)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...isa.table import OPS
-from .ir import S0, Inst, Loop, Mem, Operand, Reg, inst, walk
+from .ir import S0, Inst, Loop, Mem, Operand, Origin, Reg, inst, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,16 @@ class Scope:
 
 
 class Builder:
-  """Emits operations into nested scopes; scope 0 is the program's prologue."""
+  """Emits operations into nested scopes; scope 0 is the program's prologue.
+
+  Attributes:
+    origin: of what is emitted from now on, as `Inst.origin` has it.
+  """
 
   def __init__(self) -> None:
     self.scopes = [Scope()]
+    self.origin: Origin = ()
+    self._makers: dict[Reg, Inst] = {}
 
   @property
   def depth(self) -> int:
@@ -58,6 +64,7 @@ class Builder:
     if item.dst is not None and item.dst.file == "p":  # what was popped before is not the bucket's value any more
       for scope in self.scopes:
         scope.known.pop(("ppop", "v", item.dst), None)
+    item.origin = self.origin
     self.scopes[self.depth if depth is None else depth].items.append(item)
 
   # -- pure operations ------------------------------------------------------------------------------
@@ -70,6 +77,10 @@ class Builder:
       if not any(isinstance(o, Reg) and o is not S0 for o in operands):
         reg.remat = op
       self.emit(op, depth)
+      self._makers[reg] = op
+    elif self.origin:  # another UOp that has the same value
+      maker = self._makers[reg]
+      maker.origin = tuple(sorted({*maker.origin, *self.origin}))
     return reg
 
   def scalar(self, name: str, *operands: Val) -> Val:
@@ -129,7 +140,7 @@ class Builder:
   # -- loops ----------------------------------------------------------------------------------------
   def open_loop(self, count: Reg | None, trips: int = Loop.trips) -> Val:
     """Open a loop of `count` passes (None: until a condition given at its end), about `trips`; the value is its counter."""
-    loop = Loop([], count, trips=trips)
+    loop = Loop([], count, trips=trips, origin=self.origin)
     if count is not None:
       loop.counter = Reg("s")
       self.emit(inst("sadd", loop.counter, S0, 0))

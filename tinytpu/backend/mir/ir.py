@@ -40,6 +40,7 @@ class Reach(NamedTuple):
   steps: tuple[tuple[Reg, int, int], ...] = ()
 
 
+Origin = tuple[int, ...]
 Operand = Reg | int  # an int is a 32-bit immediate
 S0 = Reg("s", 0)
 
@@ -70,13 +71,15 @@ class Mem:
 @dataclass
 class Inst:
   """One operation: `dst` is its result register, `srcs` its other operands in the order of the table, without the memory
-  operand (`mem`) and the branch target (`target`, a label). `lines` estimates the lines or cycles of a memory access."""
+  operand (`mem`) and the branch target (`target`, a label). `lines` estimates the lines or cycles of a memory access. `origin`: positions
+  in tinygrad's program of the UOps that it was made of, if they are noted."""
   op: Op
   dst: Reg | None = None
   srcs: list[Operand] = field(default_factory=list)
   mem: Mem | None = None
   target: str = ""
   lines: int = 1
+  origin: Origin = ()
 
   @property
   def unit(self) -> str:
@@ -108,13 +111,14 @@ Group = list[Inst]
 @dataclass
 class Loop:
   """A counted loop (`count` holds the number of passes, which may be zero) or, with `until`, one that repeats while `until` != 0, or, with
-  `given`, a body that is gone through once if `given` != 0. `trips`: the passes to expect."""
+  `given`, a body that is gone through once if `given` != 0. `trips`: the passes to expect. `origin`: as an operation's."""
   body: list[Inst | Loop]
   count: Reg | None = None
   counter: Reg | None = None
   until: Reg | None = None
   given: Reg | None = None
   trips: int = 4
+  origin: Origin = ()
 
 
 @dataclass
@@ -130,9 +134,9 @@ class Code:
   loops: list[tuple[int, int]]
 
 
-def inst(name: str, dst: Reg | None, *srcs: Operand) -> Inst:
+def inst(name: str, dst: Reg | None, *srcs: Operand, origin: Origin = ()) -> Inst:
   """An operation of the table by name."""
-  return Inst(OPS[name], dst, list(srcs))
+  return Inst(OPS[name], dst, list(srcs), origin=origin)
 
 
 def walk(items: list[Inst | Loop]) -> Iterator[Inst]:
@@ -164,14 +168,14 @@ def clone(items: list[Inst | Loop]) -> list[Inst | Loop]:
 
   def operation(x: Inst) -> Inst:
     srcs = [reg(s) if isinstance(s, Reg) else s for s in x.srcs]
-    new = Inst(x.op, some(x.dst), srcs, x.mem and memory(x.mem), x.target, x.lines)
+    new = Inst(x.op, some(x.dst), srcs, x.mem and memory(x.mem), x.target, x.lines, x.origin)
     if x.dst is not None and x.dst.remat is x and new.dst is not None:
       new.dst.remat = new
     return new
 
   def block(items: list[Inst | Loop]) -> list[Inst | Loop]:
     return [operation(x) if isinstance(x, Inst) else
-            Loop(block(x.body), some(x.count), some(x.counter), some(x.until), some(x.given), x.trips) for x in items]
+            Loop(block(x.body), some(x.count), some(x.counter), some(x.until), some(x.given), x.trips, x.origin) for x in items]
   done = block(items)
   for old, new in list(regs.items()):
     if old.remat is not None and new.remat is None:  # recomputed by an operation that is not there any more
@@ -188,6 +192,9 @@ def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code
   def height(loop: Loop) -> int:
     return (loop.count is not None) + max([height(x) for x in loop.body if isinstance(x, Loop)], default=0)
 
+  def branch(loop: Loop, name: str, *srcs: Operand, to: str) -> Inst:
+    return Inst(OPS[name], None, list(srcs), target=prefix + to, origin=loop.origin)
+
   def add(block: list[Inst | Loop]) -> None:
     for item in block:
       if not isinstance(item, Loop):
@@ -196,22 +203,22 @@ def flatten(items: list[Inst | Loop], loop_depth: int, prefix: str = "") -> Code
       n = next(labels)
       first = len(code.items)
       if item.given is not None:
-        code.items.append(Inst(OPS["beq"], None, [item.given, S0], target=f"{prefix}end{n}"))
+        code.items.append(branch(item, "beq", item.given, S0, to=f"end{n}"))
         add(item.body)
         code.items.append(Label(f"{prefix}end{n}"))
       elif item.until is not None:
         code.items.append(Label(f"{prefix}again{n}"))
         add(item.body)
-        code.items.append(Inst(OPS["bne"], None, [item.until, S0], target=f"{prefix}again{n}"))
+        code.items.append(branch(item, "bne", item.until, S0, to=f"again{n}"))
       else:
         assert item.count is not None and item.counter is not None
         if stack := height(item) <= loop_depth:
-          code.items.append(Inst(OPS["loop"], None, [item.count], target=f"{prefix}end{n}"))
+          code.items.append(branch(item, "loop", item.count, to=f"end{n}"))
         else:
-          code.items += [Inst(OPS["bge"], None, [S0, item.count], target=f"{prefix}end{n}"), Label(f"{prefix}top{n}")]
+          code.items += [branch(item, "bge", S0, item.count, to=f"end{n}"), Label(f"{prefix}top{n}")]
         add(item.body)
-        code.items.append(inst("sadd", item.counter, item.counter, 1))
-        code.items.append(inst("lend", None) if stack else Inst(OPS["blt"], None, [item.counter, item.count], target=f"{prefix}top{n}"))
+        code.items.append(inst("sadd", item.counter, item.counter, 1, origin=item.origin))
+        code.items.append(inst("lend", None, origin=item.origin) if stack else branch(item, "blt", item.counter, item.count, to=f"top{n}"))
         code.items.append(Label(f"{prefix}end{n}"))
       code.loops.append((first, len(code.items) - 1))
   add(items)

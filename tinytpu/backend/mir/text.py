@@ -1,6 +1,9 @@
 """TASM text of a compiled kernel: what DEBUG=4 shows and the assembler reads."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ...asm.origins import Origin, numbers_text, uop_texts
 from ...config import Config
 from ...isa.table import FLOATS
 from .ir import Group, Inst, Label, Mem, Operand, Reg
@@ -43,10 +46,19 @@ def operation(item: Inst) -> str:
   return f"{name} {', '.join(parts)}" if parts else name
 
 
-def render(kernel: str, directives: list[str], versions: list[list[Group | Label]], config: Config) -> str:
-  """The program's text: directives, then one issue group per line. versions: the first and, if there is one, that in device memory."""
-  lines = [f"# {config.name}", f".kernel {kernel}", *directives]
+def render(kernel: str, directives: list[str], versions: list[list[Group | Label]], config: Config, origins: Sequence[Origin] = ()) -> str:
+  """The program's text: directives, then one issue group per line. versions: the first and, if there is one, that in device memory.
+  origins: what the UOps are whose positions operations carry, if the text is to tell."""
+  used = sorted({n for groups in versions for group in groups if isinstance(group, list) for x in group for n in x.origin})
+  numbers = {n: i for i, n in enumerate(used)} if origins else {}
+  lines = [f"# {config.name}", f".kernel {kernel}", *directives, *uop_texts([origins[n] for n in numbers])]
   for number, groups in enumerate(versions):
     lines += [".direct"] if number else []
-    lines += [f"{group.name}:" if isinstance(group, Label) else "  " + " ; ".join(operation(x) for x in group) for group in groups]
+    for group in groups:
+      if isinstance(group, Label):
+        lines.append(f"{group.name}:")
+        continue
+      mine = [[numbers[n] for n in x.origin if n in numbers] for x in group]
+      lines += [f"  .from {numbers_text(mine)}"] if any(mine) else []
+      lines.append("  " + " ; ".join(operation(x) for x in group))
   return "\n".join(lines) + "\n"

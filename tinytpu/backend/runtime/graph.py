@@ -48,7 +48,7 @@ class TinyTPUGraph(GraphRunner):
       self.linked = link(calls, self.table)
       self.parts = list(zip(self.linked.starts, (program.name for program in self.programs), strict=True))
       code = self.linked.code_bytes()
-      self.address = self.dev.upload(code)
+      self.address = self.dev.upload(code, self.linked.origins)
     for address, size in ((self.table, self.table_bytes), (self.address, len(code))):
       weakref.finalize(self, self.dev.release, address, size).atexit = False
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...config import Config
 from ...isa.table import OPS
-from ..mir.ir import S0, Inst, Loop, Mem, Reg, inst, walk
+from ..mir.ir import S0, Inst, Loop, Mem, Origin, Reg, inst, walk
 from ..types import WORD
 
 MAX_HALO = 0.25
@@ -19,13 +19,15 @@ MAX_HALO = 0.25
 @dataclass(frozen=True)
 class Stream:
   """A buffer's window. base: register of its address; bytes: its size; narrow: whether it may start within a word. low: the first byte
-  that the first pass reaches, a multiple of a word; span: bytes that each pass reaches; step: how far that moves from pass to pass."""
+  that the first pass reaches, a multiple of a word; span: bytes that each pass reaches; step: how far that moves from pass to pass;
+  origin: as an operation's."""
   base: Reg
   bytes: int
   narrow: bool
   low: int
   span: int
   step: int
+  origin: Origin = ()
 
   def chunk(self, passes: int) -> int:
     """Bytes that a slab of so many passes takes in VMEM."""
@@ -58,7 +60,7 @@ def _height(loop: Loop) -> int:
   return 1 + max([_height(x) for x in loop.body if isinstance(x, Loop)], default=0)
 
 
-def stream(items: list[Inst | Loop], loop: Loop, base: Reg, size: int, narrow: bool) -> Stream | None:
+def stream(items: list[Inst | Loop], loop: Loop, base: Reg, size: int, narrow: bool, origin: Origin = ()) -> Stream | None:
   """The window that a buffer of `size` bytes is read through by a loop, if all its accesses are loads in that loop and keep to one."""
   mine = [x for x in walk(items) if x.mem is not None and x.mem.base is base]
   inside = {id(x) for x in walk(loop.body)}
@@ -69,7 +71,7 @@ def stream(items: list[Inst | Loop], loop: Loop, base: Reg, size: int, narrow: b
   if len({step for _, _, step in known}) != 1 or (step := known[0][2]) <= 0:
     return None
   low = min(a for a, _, _ in known) // WORD * WORD
-  return Stream(base, size, narrow, low, max(b for _, b, _ in known) + 1 - low, step) if low >= 0 else None
+  return Stream(base, size, narrow, low, max(b for _, b, _ in known) + 1 - low, step, origin) if low >= 0 else None
 
 
 def _window(mem: Mem, loop: Loop) -> tuple[int, int, int] | None:
@@ -136,13 +138,13 @@ class Slabs:
     left = put(first, "sand", left, -WORD)
     left = put(first, "ssub", left, s.low)
     place = put(first, "sadd", S0, at)
-    first.append(transfer(place, source, put(first, "smin", left, chunk), self.one))
+    first.append(transfer(place, source, put(first, "smin", left, chunk), self.one, s.origin))
     source, left = put(first, "sadd", source, step), put(first, "ssub", left, step)
     place = put(first, "sadd", place, size)
     local = put(first, "sadd", shift, at - s.low + size + step)
     turn = put(first, "sadd", S0, -size - step)
     amount = put(rest_of, "smax", put(rest_of, "smin", left, chunk), 0)
-    rest_of.append(transfer(place, source, amount, self.one))
+    rest_of.append(transfer(place, source, amount, self.one, s.origin))
     put(rest_of, "sadd", source, step, into=source)
     put(rest_of, "ssub", left, step, into=left)
     put(rest_of, "sadd", local, turn, into=local)
@@ -160,13 +162,14 @@ class Slabs:
     counter = self._put(control, "sadd", S0, 0)
     count = self._put(self.body, "smin", left, passes)
     self._put(self.body, "ssub", left, passes, into=left)
-    inner = Loop(loop.body, count, loop.counter, trips=passes)
-    outer = Loop([*self.body, inst("dwaiti", None, len(self.plan.streams)), inner], slabs, counter, trips=-(-loop.trips // passes))
+    inner = Loop(loop.body, count, loop.counter, trips=passes, origin=loop.origin)
+    wait = inst("dwaiti", None, len(self.plan.streams), origin=tuple(sorted({n for s in self.plan.streams for n in s.origin})))
+    outer = Loop([*self.body, wait, inner], slabs, counter, trips=-(-loop.trips // passes), origin=loop.origin)
     at = next(i for i, x in enumerate(items) if x is loop)
     items[at:at + 1] = [*control, outer]
     return outer
 
 
-def transfer(vmem: Reg, hbm: Reg, size: Reg, one: Reg, name: str = "dmai") -> Inst:
-  """A DMA operation of one row of `size` bytes; `one` holds 1."""
-  return Inst(OPS[name], None, [vmem, S0, S0, hbm, S0, S0, size, one, S0])
+def transfer(vmem: Reg, hbm: Reg, size: Reg, one: Reg, origin: Origin) -> Inst:
+  """A DMA operation of one row of `size` bytes to VMEM; `one` holds 1."""
+  return Inst(OPS["dmai"], None, [vmem, S0, S0, hbm, S0, S0, size, one, S0], origin=origin)

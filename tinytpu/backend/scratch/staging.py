@@ -100,7 +100,7 @@ def stage(program: Kernel, coverage: Coverage, config: Config, base: int, words:
   _fit(copies, coverage, config, room)
   if (loop := outermost(program.items)) is not None:
     for c in copies:
-      c.stream = stream(program.items, loop, c.parameter.base, c.parameter.bytes, c.narrow)
+      c.stream = stream(program.items, loop, c.parameter.base, c.parameter.bytes, c.narrow, c.parameter.origin)
   bufs = [c.buf(c.parameter.base in words) for c in copies]
   choice = choose(program, _addressable(program, copies), config, room)
   if not choice.copies and choice.slabs is None:
@@ -210,7 +210,7 @@ class _Stager:
     if copy.filled:
       self.amounts.append(self.args.take(f"fill {p.number}"))
       to, source = [self._put(self.fills, "sand", address, -WORD & 0xFFFFFFFF) if copy.narrow else address for address in (local, p.base)]
-      self.fills.append(transfer(to, source, self.amounts[-1], self.one))
+      self.fills.append(transfer(to, source, self.amounts[-1], self.one, p.origin))
 
   @staticmethod
   def _put(to: list[Inst], name: str, *operands: Reg | int) -> Reg:
@@ -226,7 +226,8 @@ class _Stager:
     total = self.amounts[0]
     for amount in self.amounts[1:]:
       total = self._put(code, "sor", total, amount)
-    return [*code, Loop([*self.fills, *([inst("dwaiti", None, 0)] if wait else [])], given=total, trips=1)]
+    waits = [inst("dwaiti", None, 0, origin=tuple(sorted({n for x in self.fills for n in x.origin})))] if wait else []
+    return [*code, Loop([*self.fills, *waits], given=total, trips=1)]
 
   def _move(self, base: Reg, local: Reg) -> None:
     """Let accesses of the buffer at `base` go to VMEM, at `local`."""
