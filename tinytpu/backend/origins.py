@@ -3,7 +3,7 @@
 tinygrad notes the Tensor method of each UOp that a method returns. Here a note also has the line that called the method, and goes with the
 UOp through every rewrite: what takes its place inherits it, and so does what is new below that. Equal UOps are one object in tinygrad, also
 those of different kernels, so notes are kept apart for each schedule and for each kernel, and lie with a kernel's SINK in between.
-Importing this module, if it is asked for, puts all that into tinygrad; `tinytpu.boot` does it before there is a Tensor.
+`install` puts all that into tinygrad. If it is asked for, importing this module does; `tinytpu.boot` imports it before there is a Tensor.
 A schedule that tinygrad takes from its cache, and a kernel that it has compiled before, keep the lines that they were made for.
 """
 from __future__ import annotations
@@ -209,6 +209,14 @@ def _text(u: UOp, numbers: dict[UOp, int]) -> str:
   return f"%{numbers[u]} {u.op.name} {u.dtype.name}" + (f" ({sources})" if sources else "") + argument[:80]
 
 
-if asked():
+def install() -> None:
+  """Put all this into tinygrad, once; Tensors that there are already have no lines."""
+  if getattr(tensor, "tinytpu_origins", False):
+    return
+  tensor.tinytpu_origins = True  # type: ignore[attr-defined]
   _note_calls(tensor)
   _keep_notes()
+
+
+if asked():
+  install()

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import sys
 
-from . import hardware, models, profile, programs
+from . import hardware, models, profile, programs, run
 from .common import Exit, UsageError, app, errors, say, settings
 
-__all__ = ["app", "hardware", "main", "models", "profile", "programs"]
+__all__ = ["app", "hardware", "main", "models", "profile", "programs", "run"]
 
 
 def main() -> None:

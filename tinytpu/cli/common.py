@@ -69,6 +69,9 @@ class EngineChoice(StrEnum):
 
 
 Preset = Annotated[str, typer.Option("--preset", "--config", "-p", help="machine: a preset, perhaps with changes: 4x4,vector_lanes=8")]
+Machine = Annotated[str | None, typer.Option("--preset", "--config", "-p", help="machine: a preset, perhaps with changes: "
+                                             "4x4,hbm_latency=200 (default: what a container or the text's .config says, else 4x4)")]
+File = Annotated[Path, typer.Argument(help="assembly text or program container; - reads standard input")]
 Engine = Annotated[EngineChoice, typer.Option("--engine", "-e", help="simulator (iss), Verilated hardware (rtl), or both compared")]
 
 

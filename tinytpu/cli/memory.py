@@ -13,9 +13,13 @@ from ..asm import ArgKind, Program
 from ..asm.errors import quote
 from ..asm.lexer import float_bits
 from ..config import Config
+from ..machine import Engine
+from ..machine.replay import FILES
 from .common import UsageError
 
 TYPES = {"i32": "<i4", "u32": "<u4", "f32": "<f4", "i8": "i1", "u8": "u1", "i16": "<i2", "u16": "<u2", "f16": "<f2"}
+COUNTS = {"s": Config.SREGS, "v": Config.VREGS, "p": Config.PSUMS}
+"""Registers of each file."""
 _LAST = Config.SREGS - 1
 
 
@@ -27,15 +31,21 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-  """What to show: the option's text, "hbm" or "vmem", byte address, number of elements, their type."""
+  """What to show: the option's text, "hbm" or "vmem", byte address, number of elements, their type; or "s", "v" or "p", first register and
+  number of registers."""
   text: str
   memory: str
   address: int
   count: int
   dtype: np.dtype
 
-  def of(self, memory: np.ndarray) -> np.ndarray:
-    """The elements in a memory (uint8)."""
+  def of(self, engine: Engine) -> np.ndarray:
+    """The elements; of several vector registers or buckets a row each."""
+    if self.memory in FILES:
+      rows = engine.state()[FILES[self.memory]][self.address:self.address + self.count]
+      values = np.frombuffer(rows.tobytes(), self.dtype)
+      return values.reshape(self.count, -1) if rows.ndim > 1 and self.count > 1 else values
+    memory = engine.hbm if self.memory == "hbm" else engine.state()["vmem"]
     return np.frombuffer(memory[self.address:self.address + self.count * self.dtype.itemsize].tobytes(), self.dtype)
 
 
@@ -101,15 +111,21 @@ def _is_float(text: str) -> bool:
 
 
 def shown(text: str, config: Config) -> Shown:
-  """What to show: ADDRESS:COUNT[:TYPE] of device memory (type i32 by default), or vmem:ADDRESS:COUNT[:TYPE].
+  """What to show: ADDRESS:COUNT[:TYPE] of device memory (type i32 by default), vmem:ADDRESS:COUNT[:TYPE], or registers, v3[:TYPE] or
+  p0-p3[:TYPE].
 
   Raises:
     UsageError: malformed, or beyond memory.
   """
+  if match := re.fullmatch(r"([svp])([0-9]{1,3})(?:-\1([0-9]{1,3}))?(?::(\w+))?", text):
+    first, last, count = int(match[2]), int(match[3] or match[2]), COUNTS[match[1]]
+    if not first <= last < count:
+      raise UsageError(f"{quote(text)}: registers are {match[1]}0 to {match[1]}{count - 1}")
+    return Shown(text, match[1], first, last - first + 1, _dtype(match[4] or "i32", text))
   parts = text.split(":")
   memory = parts.pop(0) if parts[0] in ("vmem", "hbm") else "hbm"
   if len(parts) not in (2, 3):
-    raise UsageError(f"{quote(text)}: expected ADDRESS:COUNT[:TYPE] or vmem:ADDRESS:COUNT[:TYPE]")
+    raise UsageError(f"{quote(text)}: expected ADDRESS:COUNT[:TYPE], vmem:ADDRESS:COUNT[:TYPE] or registers, v3[:TYPE] or p0-p3[:TYPE]")
   address, count = integer(parts[0], "a byte address", text), integer(parts[1], "a number of elements", text)
   dtype = _dtype(parts[2] if len(parts) == 3 else "i32", text)
   size, room = count * dtype.itemsize, config.vmem_bytes if memory == "vmem" else config.hbm_bytes

@@ -1,2 +1,2 @@
 """Profiles of what tinygrad programs do on the device: where the cycles of each kernel went, and how far it is from its limits;
-docs/profiling.md. `collect` gathers, `report` says it, `page`, `perfetto` and `compare` show it."""
+docs/profiling.md. `collect` gathers, `sources` has the lines, `report` says it, `page`, `perfetto`, `notebook` and `compare` show it."""
