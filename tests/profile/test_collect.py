@@ -5,6 +5,7 @@ import json
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -236,8 +237,10 @@ def test_texts_are_escaped(runs) -> None:
   evil = "</script><img src=x onerror=alert(1)><b>&"
   report["kernels"][0]["name"] = report["command"][0] = evil
   pieces = [piece._replace(name=evil) for piece in full.timeline.pieces]
-  timeline = Timeline(pieces=pieces, spans=full.timeline.spans, launches=full.timeline.launches)
-  text = page(report, timeline)
+  report["run"]["lines"].append({"where": evil, "cycles": 1.0})
+  report["run"]["methods"].append({"method": evil, "cycles": 1.0})
+  report["kernels"][0]["groups"][0] |= {"uops": [evil], "calls": [{"method": evil, "where": evil}]}
+  text = page(report, replace(full.timeline, pieces=pieces))
   assert "<img" not in text and text.count("</script>") == page(build(full), full.timeline).count("</script>")
   assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&lt;b&gt;&amp;" in text
   assert not [part for part in ('src="http', "src='http", '<link') if part in text.replace("cdn", "")]
@@ -270,3 +273,20 @@ def build_like(pieces: list) -> dict:
          "units": units, "utilisation": {"MXU": 0.5}, "lines": [{"where": "w" * 300, "cycles": 9.5}] * 10_000,
          "methods": [{"method": "m" * 300, "cycles": 9.5}] * 10_000, "events": {"kept": 1, "dropped": 0}}
   return {"command": ["x"], "machine": {"preset": "4x4", "engine": "iss", "clock_hz": 10**9}, "run": run, "kernels": kernels}
+
+
+def test_what_lay_in_vmem_when(runs) -> None:
+  full, _, _ = runs
+  timeline = Timeline()
+  timeline.now["d"] = 0
+  timeline.hold("d", [(0, 64, 4096), (64, 128, 8192)])
+  timeline.now["d"] = 10
+  timeline.hold("d", [(0, 64, 4096), (64, 96, 0)])
+  timeline.now["d"] = 30
+  timeline.hold("d", [])
+  assert {tuple(stay) for stay in timeline.held} == {("d", 0, 64, 4096, 0, 30), ("d", 64, 128, 8192, 0, 10), ("d", 64, 96, 0, 10, 30)}
+  held = full.timeline.held
+  assert held and all(0 <= s.at < s.end <= preset("4x4").vmem_bytes and s.start < s.stop <= full.timeline.now[s.device] for s in held)
+  for s in held:  # at one time one range in one place
+    assert not any(t is not s and t.start < s.stop and s.start < t.stop and t.at < s.end and s.at < t.end for t in held)
+  assert "What lay in VMEM when" in page(build(full), full.timeline)

@@ -99,6 +99,7 @@ class Collector:
     with self._lock, undisturbed():
       launch = device.trace.launches[-1]
       device.trace.clear()
+      self.timeline.hold(device.device, ((e.at, e.end, e.low) for e in device.residency.entries))
       self.add(device.device, name, device.code(address), device.config, launch, result, parts, device.origins(address))
 
   def add(self, device: str, name: str, words: np.ndarray, config: Config, launch: Launch, result: RunResult,

@@ -12,8 +12,11 @@ from .timeline import LANE_SPAN, LANES, Piece, Timeline
 
 BARS = 30
 """Kernels with a bar of causes."""
+STAYS = 3_000
+"""Ranges in VMEM that are drawn."""
 SPANS, PIECES, BINS = 12_000, 1_000, 400
 """Spans, and kernels, of the timelines; intervals in which the overview tells how busy units were."""
+_PASTEL = ("#8fb7e3", "#f3b88a", "#9fd3a6", "#d9a5c7", "#c9c28a", "#a9b0e0", "#e9a3a0", "#8fd0cf", "#cdb59a")
 _WAITS, _KERNELS = "waits", "kernels"
 _TEXT = 90
 """Characters of a name or a group that labels show."""
@@ -104,6 +107,23 @@ def spans(timeline: Timeline) -> str:
                       fixedrange=True)
   figure.update_xaxes(title="cycles of launches, back to back", range=[0, end])
   return _html(figure) + left_out("spans", drawn, total)
+
+
+def vmem(timeline: Timeline) -> str:
+  """What lay in VMEM when, of the first device; nothing if nothing did."""
+  stays = timeline.held
+  mine = [stay for stay in stays if stay.device == stays[0].device][:STAYS] if stays else []
+  if not mine:
+    return ""
+  figure = _figure("What lay in VMEM when", 420)
+  figure.add_bar(y=[(s.at + s.end) / 2 for s in mine], width=[s.end - s.at for s in mine], base=[s.start for s in mine],
+                 x=[s.stop - s.start for s in mine], orientation="h", showlegend=False,
+                 marker={"color": [_PASTEL[s.low // 256 % len(_PASTEL)] for s in mine], "line": {"color": "#fff", "width": 0.5}},
+                 text=[f"{s.end - s.at:,} bytes of device memory at {s.low:#x}, in VMEM at {s.at:#x}" for s in mine], textposition="none",
+                 hovertemplate="%{text}<br>from cycle %{base:,}, %{x:,} cycles<extra></extra>")
+  figure.update_xaxes(title="cycles of launches, back to back")
+  figure.update_yaxes(title="byte of VMEM", rangemode="tozero")
+  return _html(figure) + left_out("ranges in VMEM", len(mine), len(stays))
 
 
 def _kernels(figure: Any, timeline: Timeline, end: int | None = None) -> tuple[int, int]:

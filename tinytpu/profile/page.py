@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from ..isa.stalls import CAUSES
-from .figures import causes, left_out, overview, short, spans
+from .figures import causes, left_out, overview, short, spans, vmem
 from .roofline import LIMITS
 from .timeline import Timeline
 
@@ -26,7 +26,7 @@ def page(report: dict[str, Any], timeline: Timeline) -> str:
   """The page of a report, as `report.build` makes it, and of the timeline that belongs to it."""
   from plotly.offline import get_plotlyjs
   body = [_glance(report), "<h2>Kernels</h2>", causes(report["kernels"]), _rooflines(report), _sources(report), "<h2>Timeline</h2>",
-          overview(timeline), spans(timeline), _cut(report, timeline), _hot(report)]
+          overview(timeline), spans(timeline), vmem(timeline), _cut(report, timeline), _hot(report)]
   return ('<!doctype html><html lang="en"><head><meta charset="utf-8"><title>TinyTPU profile</title>'
           f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body><h1>TinyTPU profile</h1>{''.join(body)}</body></html>\n")
 

@@ -1,6 +1,7 @@
 """When kernels ran, units were busy and groups waited: of the first launches, as many as there is room for."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from ..isa.stalls import CAUSES
 from ..trace import SPAN_UNITS, Launch, spans
 from .code import Code
 
+STAYS = 20_000
+"""Ranges in VMEM that are kept."""
 LANES = (*SPAN_UNITS, *CAUSES)
 """What spans are of: a unit that was busy, or a cause for which a group waited."""
 LANE_SPAN = np.dtype([("lane", "<i8"), ("start", "<i8"), ("stop", "<i8"), ("pc", "<i8")])
@@ -27,6 +30,16 @@ class Piece(NamedTuple):
   inner: bool = False
 
 
+class Stay(NamedTuple):
+  """A range of device memory that lay in VMEM. at, end: bytes there; low: its first byte in device memory; start, stop: as a piece's."""
+  device: str
+  at: int
+  end: int
+  low: int
+  start: int
+  stop: int
+
+
 @dataclass
 class Timeline:
   """The first launches.
@@ -39,6 +52,7 @@ class Timeline:
     kept each unit busy. At most as many as pieces.
     busy: cycles that each unit was busy in the spans that are kept.
     now: the clock of each device, cycles.
+    stays: what has lain in VMEM and does not any more; at most `STAYS`. See `held`.
   """
   most: int = 20_000
   room: int = 400_000
@@ -48,6 +62,8 @@ class Timeline:
   launches: int = 0
   cut: bool = False
   now: dict[str, int] = field(default_factory=dict)
+  stays: list[Stay] = field(default_factory=list)
+  _there: dict[str, dict[tuple[int, int, int], int]] = field(default_factory=dict)  # of each device: (at, end, low), since when
 
   def add(self, device: str, name: str, code: Code, launch: Launch, units: np.ndarray) -> None:
     """Add a launch that follows those before on its device. units: cycles for which it kept each busy."""
@@ -71,6 +87,24 @@ class Timeline:
     self.launches += bool(len(found))
     self.room = 0 if self.cut else self.room - len(found)
     self.spans.append((device, code, found))
+
+  def hold(self, device: str, ranges: Iterable[tuple[int, int, int]]) -> None:
+    """Note what a device's VMEM holds from now on: (at, end, low) of each range. Between the kernels of a batch nobody looks."""
+    now, there = self.now.get(device, 0), self._there.setdefault(device, {})
+    ranges = set(ranges)
+    for gone in there.keys() - ranges:
+      since = there.pop(gone)
+      if len(self.stays) < STAYS:
+        self.stays.append(Stay(device, *gone, since, now))
+    for come in ranges - there.keys():
+      there[come] = now
+
+  @property
+  def held(self) -> list[Stay]:
+    """All that has lain in VMEM, also what still does, in the order of time; as far as it found room."""
+    still = (Stay(device, *place, since, self.now.get(device, 0)) for device, there in self._there.items()
+             for place, since in there.items())
+    return sorted((stay for stay in (*self.stays, *still) if stay.stop > stay.start), key=lambda stay: stay.start)
 
   def _load(self, device: str, start: int, launch: Launch, units: np.ndarray) -> None:
     if self.most:
