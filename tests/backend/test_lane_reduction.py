@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tinygrad import Tensor, codegen
+from tinygrad import Tensor, codegen, dtypes
 from tinygrad.helpers import Context
 from tinygrad.uop.ops import Ops
 
@@ -105,3 +105,12 @@ def test_chosen_by_the_optimiser(compute, most):
   compute().realize()
   run = stats.runs[-1]
   assert run.counters["slot_X"] > 0 and run.cycles < most
+
+
+@pytest.mark.parametrize("rows", [33, 520, 600, 1000])
+def test_reductions_within_one_whose_rest_is_done_apart(rows, rng):
+  """The loops within are needed in the loop over a lane's elements and behind it: 600 rows are 16 lanes of 37, and 8."""
+  a = rng.integers(-3, 3, (rows, 2, 2)).astype(np.float32)
+  x = Tensor(a).realize()
+  assert (x.argmax(2) == 0).all(1).cast(dtypes.int32).sum().item() == (a.argmax(2) == 0).all(1).sum()
+  assert (x.argmax(2).sum(1) > 0).cast(dtypes.int32).sum().item() == (a.argmax(2).sum(1) > 0).sum()

@@ -10,7 +10,9 @@ Short sums of floats go nowhere: they take their terms in ascending order.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tinygrad.codegen.opt.postrange import Scheduler
@@ -127,7 +129,7 @@ def spread(k: Scheduler, chosen: Spread, lane_number: int) -> None:
     passes = _passes(full, max(1, loads))
     loop = UOp.range(passes, next(k.opt_range), AxisType.REDUCE, dtype=r.dtype) if passes > 1 else None
     while (reduce := next((u for u in k.ast.toposort() if u.op is Ops.REDUCE and r in u.src[1:]), None)) is not None:  # type: ignore[assignment]
-      k.ast = k.ast.substitute({reduce: across(reduce.arg[0], _in_lane(reduce, r, lane, loop, full, rest), lane)})
+      k.ast = k.ast.substitute({reduce: across(reduce.arg[0], _in_lane(reduce, r, lane, loop, full, rest, k.opt_range), lane)})
 
 
 def _passes(full: int, loads: int) -> int:
@@ -147,19 +149,22 @@ def unroll(k: Scheduler, r: UOp, amount: int) -> None:
     k.ast = k.ast.substitute({reduce: value.reduce(*ranges, arg=(reduce.arg[0], 0)) if ranges else value})
 
 
-def _in_lane(reduce: UOp, r: UOp, lane: UOp, loop: UOp | None, full: int, rest: int) -> UOp:
-  """What one lane combines: its share of `full` elements in each pass of the loop, what that leaves, then one of `rest` if there is one."""
+def _in_lane(reduce: UOp, r: UOp, lane: UOp, loop: UOp | None, full: int, rest: int, numbers: count[int]) -> UOp:
+  """What one lane combines: its share of `full` elements in each pass of the loop, what that leaves, then one of `rest` if there is one.
+  Loops within are others outside of that loop than in it: one cannot be in two places. numbers: of ranges, none of them in use."""
   op, x, g = reduce.arg[0], reduce.src[0], int(lane.vmax + 1)
+  within = dict.fromkeys(s for u in x.toposort() if u.op is Ops.REDUCE for s in u.src[1:] if s.op is Ops.RANGE)
+  outside = {s: s.replace(arg=(next(numbers), *s.arg[1:])) for s in within} if loop is not None else {}
 
-  def at(n: UOp | int) -> UOp:
-    return x.substitute({r: n * g + lane})
+  def at(n: UOp | int, others: Mapping[UOp, UOp] = MappingProxyType({})) -> UOp:
+    return x.substitute({**others, r: n * g + lane})
 
   passes = int(loop.vmax + 1) if loop is not None else 0
   together = full // max(1, passes)
   done = passes * together
-  straight = [at(n) for n in range(done, full)]
+  straight = [at(n, outside) for n in range(done, full)]
   if rest:
-    straight.append((lane < rest).where(_gated(at(full), lane, lane < rest), UOp.const(identity_element(op, x.dtype), x.dtype)))
+    straight.append((lane < rest).where(_gated(at(full, outside), lane, lane < rest), UOp.const(identity_element(op, x.dtype), x.dtype)))
   others = tuple(o for o in reduce.src[1:] if o is not r)
   if loop is not None:
     body = _tree(op, [at(loop * together + n) for n in range(together)])
