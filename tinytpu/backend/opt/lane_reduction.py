@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import count
 from types import MappingProxyType
 from typing import NamedTuple
 
 from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.helpers import count
 from tinygrad.uop.ops import AxisType, Ops, UOp, identity_element
 
 from ...config import Config
@@ -149,7 +149,7 @@ def unroll(k: Scheduler, r: UOp, amount: int) -> None:
     k.ast = k.ast.substitute({reduce: value.reduce(*ranges, arg=(reduce.arg[0], 0)) if ranges else value})
 
 
-def _in_lane(reduce: UOp, r: UOp, lane: UOp, loop: UOp | None, full: int, rest: int, numbers: count[int]) -> UOp:
+def _in_lane(reduce: UOp, r: UOp, lane: UOp, loop: UOp | None, full: int, rest: int, numbers: count) -> UOp:
   """What one lane combines: its share of `full` elements in each pass of the loop, what that leaves, then one of `rest` if there is one.
   Loops within are others outside of that loop than in it: one cannot be in two places. numbers: of ranges, none of them in use."""
   op, x, g = reduce.arg[0], reduce.src[0], int(lane.vmax + 1)
