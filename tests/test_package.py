@@ -16,7 +16,7 @@ import pytest
 
 import tinytpu
 from tinytpu.config import PRESETS, Config
-from tinytpu.docs_gen import PAGES, config_page
+from tinytpu.docs.reference import PAGES, config_page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tinytpu"
@@ -27,18 +27,18 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "cache": set(),
   "isa": {"config"},
   "asm": {"config", "isa"},
-  "docs_gen": {"config", "isa"},
   "iss": {"config", "cache", "isa"},
   "rtl": {"config", "cache", "isa"},
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
   "profile": {"config", "isa", "asm", "trace", "machine", "backend"},
+  "docs": {"config", "isa", "asm", "rtl", "trace", "machine", "backend", "profile"},
   "boot": {"backend", "profile"},
   "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
   "onnx": {"config", "isa", "machine", "backend", "boot"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "profile", "boot", "fuzz",
+  "cli": {"config", "cache", "isa", "asm", "iss", "rtl", "machine", "trace", "backend", "profile", "docs", "boot", "fuzz",
           "demo", "onnx"},
 }
 

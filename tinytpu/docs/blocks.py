@@ -1,0 +1,13 @@
+"""What may stand between markers of a page, by name."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import gantt
+from .page import Page
+
+BLOCKS: dict[str, Callable[..., str]] = {
+  "gantt": gantt.gantt, "cycles": gantt.cycles, "causes": gantt.causes,
+}
+"""Functions of a `page.Page` and the words behind the name; each gives Markdown, and adds pictures to the page."""
+__all__ = ["BLOCKS", "Page"]
