@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import gantt
+from . import gantt, matrix, memory
 from .page import Page
 
 BLOCKS: dict[str, Callable[..., str]] = {
   "gantt": gantt.gantt, "cycles": gantt.cycles, "causes": gantt.causes,
+  "memories": memory.memories, "accesses": memory.accesses, "banks": memory.banks,
+  "array": matrix.array, "utilisation": matrix.utilisation, "product": matrix.product,
 }
 """Functions of a `page.Page` and the words behind the name; each gives Markdown, and adds pictures to the page."""
 __all__ = ["BLOCKS", "Page"]

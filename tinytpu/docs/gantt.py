@@ -68,6 +68,7 @@ def gantt(page: Page, name: str, first: str = "0", last: str = "", *options: str
   canvas.text(24, 28, f"{name}: {run.launch.cycles} cycles on {run.config.name}", 17, bold=True)
   step = next(s for s in (1, 2, 5, 10, 20, 50, 100) if (end - begin) / s <= 14)
   chart = Rows(canvas, rows, begin, end, top=56, height=34, extra=tall, step=step)
+  fetches = any(cause == "fetch" and start >= begin for start, _, cause, _ in _why(run))
   shades = {"issue": BLUE, "fetch": GREY, "launch": SOFT}
   for start, stop, cause, _ in _why(run):
     if begin <= start and stop <= end:
@@ -86,7 +87,7 @@ def gantt(page: Page, name: str, first: str = "0", last: str = "", *options: str
       canvas.box(x, y, (ready - event["cycle"]) * chart.scale, 13, colour, radius=2)
       if of is loads:
         canvas.text(x + 6, y + 7, f"{run.text(event['pc']).split(' ; ')[-1]}  ready in {ready}", 11, "#ffffff", mono=True)
-  canvas.legend(150, canvas.height - 24, [(BLUE, "a group issues"), (RED, "a group waits"), (GREY, "fetch"),
+  canvas.legend(150, canvas.height - 24, [(BLUE, "a group issues"), (RED, "a group waits"), *[(GREY, "fetch")] * fetches,
                                          *[(ORANGE, "loads and stores of HBM, until done")] * bool(loads or stores)])
   return page.show(f"{name.split('.')[0]}-gantt.svg", canvas.svg(),
                    f"The {run.launch.cycles} cycles of {name}: when its groups issue, and what they wait for")

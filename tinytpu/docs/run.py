@@ -9,7 +9,7 @@ from ..asm import Program, assemble
 from ..asm.disassembler import group_at
 from ..config import Config, preset
 from ..machine import RunResult, open_engine
-from ..trace import Launch, Trace, spans
+from ..trace import SPAN_UNITS, Launch, Trace, spans
 
 ARGUMENTS = (0x1000, 0x2000, 0x3000)
 """What programs of the pages find in s32 and on: addresses of buffers."""
@@ -17,12 +17,12 @@ ARGUMENTS = (0x1000, 0x2000, 0x3000)
 
 @dataclass(frozen=True)
 class Traced:
-  """A launch. words: of the program. vmem: uint8, what it left."""
+  """A launch. sregs: uint32, the scalar registers at its end."""
   config: Config
   program: Program
   launch: Launch
   result: RunResult
-  vmem: np.ndarray
+  sregs: np.ndarray
 
   def text(self, pc: int) -> str:
     """The group at a word, as text, without the `nop`s that fill its packet."""
@@ -30,7 +30,6 @@ class Traced:
 
   def spans(self, unit: str) -> list[tuple[int, int, int]]:
     """First cycle, the one behind the last, and number of the event of each span of a unit."""
-    from ..trace import SPAN_UNITS
     words = np.array(self.program.words, np.uint64)
     return [(int(s["start"]), int(s["stop"]), int(s["event"])) for s in spans(self.launch, words, self.config)
             if SPAN_UNITS[s["unit"]] == unit]
@@ -52,6 +51,6 @@ def traced(text: str, machine: str = "4x4", warm: bool = False) -> Traced:
     result = engine.launch(0, ARGUMENTS)
   if result.fault:
     raise RuntimeError(f"{program.name}: {result.fault}")
-  done = Traced(config, program, trace.launches[-1], result, engine.state()["vmem"])
+  done = Traced(config, program, trace.launches[-1], result, engine.state()["sregs"])
   engine.close()
   return done
