@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import gantt, matrix, memory
+from . import gantt, machines, matrix, memory
 from .page import Page
 
 BLOCKS: dict[str, Callable[..., str]] = {
   "gantt": gantt.gantt, "cycles": gantt.cycles, "causes": gantt.causes,
   "memories": memory.memories, "accesses": memory.accesses, "banks": memory.banks,
+  "kernels": machines.kernels, "fields": machines.fields, "effects": machines.effects, "sizes": machines.sizes,
   "array": matrix.array, "utilisation": matrix.utilisation, "product": matrix.product,
 }
 """Functions of a `page.Page` and the words behind the name; each gives Markdown, and adds pictures to the page."""

@@ -66,9 +66,10 @@ def what(name: str) -> str:
 
 
 class Cycles(NamedTuple):
-  """Of a kernel. first: its input lies in device memory, and so does its code. again: it ran just before."""
+  """Of a kernel. first: its input lies in device memory, and so does its code. again: it ran just before. lines: of HBM that it moved then."""
   first: int
   again: int
+  lines: int
 
 
 @cache
@@ -87,16 +88,17 @@ def cycles(machine: str, *names: str) -> dict[str, Cycles]:
 
 
 def main(names: Sequence[str]) -> None:
-  """Measure on tinygrad's default device, and print JSON: cycles by name, of a first and a second run."""
+  """Measure on tinygrad's default device, and print JSON: by name the fields of `Cycles`."""
   from ..backend.runtime.stats import stats
-  found = {name: [0, 0] for name in names}
-  for name, took in found.items():
+  found = {}
+  for name in names:
     kernel, n = name.split(":")
-    run = KERNELS[kernel][1](int(n))
-    for i in range(len(took)):
+    run, took = KERNELS[kernel][1](int(n)), []
+    for _ in range(2):
       stats.reset()
       run().realize()
-      took[i] = stats.cycles
+      took.append(stats.cycles)
+    found[name] = [*took, stats.counters["hbm_lines"] + stats.counters["dma_lines"]]
   print(json.dumps(found))
 
 
