@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import gantt, machines, matrix, memory
+from . import gantt, machines, matrix, memory, waveform
 from .page import Page
 
 BLOCKS: dict[str, Callable[..., str]] = {
   "gantt": gantt.gantt, "cycles": gantt.cycles, "causes": gantt.causes,
   "memories": memory.memories, "accesses": memory.accesses, "banks": memory.banks,
   "kernels": machines.kernels, "fields": machines.fields, "effects": machines.effects, "sizes": machines.sizes,
+  "waveform": waveform.waveform, "source": waveform.source,
   "array": matrix.array, "utilisation": matrix.utilisation, "product": matrix.product,
 }
 """Functions of a `page.Page` and the words behind the name; each gives Markdown, and adds pictures to the page."""
