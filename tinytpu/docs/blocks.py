@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import gantt, machines, matrix, memory, waveform
+from . import change, chip, gantt, machines, matrix, memory, waveform
 from .page import Page
 
 BLOCKS: dict[str, Callable[..., str]] = {
@@ -11,6 +11,8 @@ BLOCKS: dict[str, Callable[..., str]] = {
   "memories": memory.memories, "accesses": memory.accesses, "banks": memory.banks,
   "kernels": machines.kernels, "fields": machines.fields, "effects": machines.effects, "sizes": machines.sizes,
   "waveform": waveform.waveform, "source": waveform.source,
+  "changed": change.changed, "hunk": change.hunk,
+  "diagram": chip.diagram, "presets": chip.presets,
   "array": matrix.array, "utilisation": matrix.utilisation, "product": matrix.product,
 }
 """Functions of a `page.Page` and the words behind the name; each gives Markdown, and adds pictures to the page."""

@@ -1,7 +1,7 @@
 """When a program's operations ran: a chart of slots and units, and a table of all cycles with their causes."""
 from __future__ import annotations
 
-from ..isa import stalls, timing
+from ..isa import timing
 from ..isa.stalls import CAUSES, DRAINS
 from ..isa.table import SLOTS
 from ..trace import describe

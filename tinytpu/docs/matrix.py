@@ -1,7 +1,7 @@
 """The matrix unit: how a step goes through the array, and how much of its peak products reach."""
 from __future__ import annotations
 
-from ..config import PRESETS, preset
+from ..config import PRESETS, Config, preset
 from . import measure
 from .page import Page, table
 from .svg import BLUE, GREEN, INK, LINE, ORANGE, PANEL, SOFT, VIOLET, Canvas
@@ -36,10 +36,10 @@ def array(page: Page, machine: str = "4x4") -> str:
       canvas.line((left - 32, y + cell / 2 - 2), (left - 6, y + cell / 2 - 2), edge=BLUE, arrow=True)
       for j in range(side):
         canvas.label(left + j * cell + 3, y + 2, cell - 6, cell - 8, f"c[{i}][{j}]", PANEL, INK, 13, LINE)
-    canvas.text(left + size / 2, top + size + gap, "each element multiplies, and adds to its own c", 14, SOFT, "middle")
-    canvas.text(left + size / 2, top + size + gap + 22, f"k = 0, 1, ... {side - 1}: one in a cycle, {side} cycles a step", 14, SOFT, "middle")
-  canvas.text(canvas.width / 2, canvas.height - 22, f"c is a PSUM bucket, one of 16: it stays in the array from step to step ({machine})", 14, INK,
-              "middle")
+    for line, text in enumerate(("each element multiplies, and adds to its own c", f"k = 0, 1, ... {side - 1}: {side} cycles a step")):
+      canvas.text(left + size / 2, top + size + gap + 22 * line, text, 14, SOFT, "middle")
+  below = f"c is a PSUM bucket, one of {Config.PSUMS}: it stays in the array from step to step ({machine})"
+  canvas.text(canvas.width / 2, canvas.height - 22, below, 14, INK, "middle")
   return page.show("array.svg", canvas.svg(), "A matrix step: operands pass through, sums stay in the array")
 
 

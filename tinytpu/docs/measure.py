@@ -66,7 +66,8 @@ def what(name: str) -> str:
 
 
 class Cycles(NamedTuple):
-  """Of a kernel. first: its input lies in device memory, and so does its code. again: it ran just before. lines: of HBM that it moved then."""
+  """Of a kernel. first: its input lies in device memory, and so does its code. again: it ran just before. lines: of
+  HBM that it moved then."""
   first: int
   again: int
   lines: int
