@@ -1,4 +1,4 @@
-"""A hook of mkdocs (see mkdocs.yml): README.md, which lies above docs/, becomes the first page, and no page loads anything from elsewhere."""
+"""A hook of mkdocs (see mkdocs.yml): README.md, which lies above docs/, becomes the first page; no page loads anything from elsewhere."""
 from __future__ import annotations
 
 import re

@@ -10,6 +10,7 @@ BLOCKS: dict[str, Callable[..., str]] = {
   "gantt": gantt.gantt, "cycles": gantt.cycles, "causes": gantt.causes,
   "memories": memory.memories, "accesses": memory.accesses, "banks": memory.banks,
   "kernels": machines.kernels, "fields": machines.fields, "effects": machines.effects, "sizes": machines.sizes,
+  "latencies": machines.latencies,
   "waveform": waveform.waveform, "source": waveform.source,
   "changed": change.changed, "hunk": change.hunk,
   "diagram": chip.diagram, "presets": chip.presets,

@@ -5,8 +5,9 @@ from ..config import PRESETS, Config, preset
 from .page import Page, table
 from .svg import BLUE, GREEN, INK, LINE, ORANGE, PANEL, RED, SOFT, TEAL, VIOLET, Canvas
 
-_SLOTS = (("C", "control", "loops, branches", SOFT), ("S", "scalar ALU", "addresses", TEAL), ("V", "vector ALU", "{vector_lanes} lanes", BLUE),
-          ("X", "matrix", "and cross-lane", VIOLET), ("L", "load", "from VMEM", GREEN), ("T", "store", "VMEM, HBM", ORANGE))
+_SLOTS = (("C", "control", "loops, branches", SOFT), ("S", "scalar ALU", "addresses", TEAL),
+          ("V", "vector ALU", "{vector_lanes} lanes", BLUE), ("X", "matrix", "and cross-lane", VIOLET),
+          ("L", "load", "from VMEM", GREEN), ("T", "store", "VMEM, HBM", ORANGE))
 
 
 def diagram(page: Page, machine: str = "4x4") -> str:
@@ -45,7 +46,8 @@ def diagram(page: Page, machine: str = "4x4") -> str:
   canvas.line((744, 268), (744, 404), edge=GREEN, arrow=True)
   canvas.line((788, 268), (788, 502), edge=ORANGE, arrow=True)
   pale = "#fbe9d3"
-  for x, name, below in ((210, "DMA in", "HBM to VMEM"), (410, "DMA out", "VMEM to HBM"), (610, "direct access", "any address of any lane")):
+  for x, name, below in ((210, "DMA in", "HBM to VMEM"), (410, "DMA out", "VMEM to HBM"),
+                         (610, "direct access", "any address of any lane")):
     canvas.label(x, 506, 190, 48, name, pale, INK, 14, ORANGE, below=below)
   canvas.line((305, 504), (305, 472), edge=ORANGE, arrow=True)
   canvas.line((505, 468), (505, 502), edge=ORANGE, arrow=True)

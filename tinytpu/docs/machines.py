@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..config import PRESETS, parameters, preset
+from ..isa import timing
 from . import measure
 from .page import Page, table
 
@@ -28,6 +29,23 @@ def fields(page: Page) -> str:
     rows.append((f"`{f.name}`", f"{low:,} to {high:,}{', a power of two' if f.metadata['power'] else ''}",
                  ", ".join(dict.fromkeys(f"{getattr(c, f.name):,}" for c in PRESETS.values()))))
   return table(("field", "range", f"presets {', '.join(PRESETS)}"), rows)
+
+
+_SPECIAL = {
+  "REFILL": ("fetch of a block of code that is not in the buffer", timing.refill, lambda c: 0),
+  "HLD": ("direct load of a tile from HBM, in one line for each beat",
+          lambda c: timing.latency(c, "HBM_ISSUE") + c.beats + c.hbm_latency, lambda c: c.beats)}
+"""What is no latency class: what it is, latency and interval."""
+
+
+def latencies(page: Page, *names: str) -> str:
+  """`latencies CLASSES...`: a table of latencies, and of intervals where there are any; classes, REFILL and HLD."""
+  rows = []
+  for name in names:
+    what, latency, interval = _SPECIAL.get(name) or (timing.CLASSES[name].doc, timing.CLASSES[name].latency, timing.CLASSES[name].interval)
+    cells = [f"{latency(c)}" + (f" / {interval(c)}" if interval(c) else "") for c in PRESETS.values()]
+    rows.append((f"`{name}`" if name in timing.CLASSES else "", what, *cells))
+  return table(("class", "latency / initiation interval, cycles", *PRESETS), rows)
 
 
 def effects(page: Page) -> str:

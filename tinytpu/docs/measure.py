@@ -2,12 +2,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,9 +78,9 @@ def cycles(machine: str, *names: str) -> dict[str, Cycles]:
   Raises:
     RuntimeError: it failed; has what the process wrote to standard error.
   """
-  environment = {name: value for name, value in os.environ.items() if name not in ("DEBUG", "VIZ", "PROFILE", "BEAM", "JIT")}
-  environment |= {"DEV": f"TINYTPU::{machine}", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-  done = subprocess.run([sys.executable, "-m", __name__, *names], env=environment, capture_output=True, text=True, check=False)
+  from .pages import environment
+  done = subprocess.run([sys.executable, "-m", __name__, *names], env=environment() | {"DEV": f"TINYTPU::{machine}"}, capture_output=True,
+                        text=True, check=False)
   if done.returncode:
     raise RuntimeError(done.stderr)
   return {name: Cycles(*took) for name, took in json.loads(done.stdout).items()}

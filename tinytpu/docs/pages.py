@@ -83,14 +83,18 @@ def console(commands: Iterable[str], folder: Path) -> str:
   return "".join(f"$ {command}\n{run(command, folder)}" for command in commands)
 
 
-def run(command: str, folder: Path) -> str:
-  """Standard output of a command of the shell in a folder; otherwise as `console`."""
+def environment(package: Path = DOCS.parent) -> dict[str, str]:
+  """Environment variables of the commands: those of this process without what changes the device, and the package of a folder first."""
   clean = {name: value for name, value in os.environ.items()
            if name not in ("DEV", "DEBUG", "VIZ", "PROFILE", "BEAM", "JIT") and not name.startswith(("TINYTPU_P", "TINYTPU_D"))}
-  path = os.pathsep.join([str(DOCS.parent), *filter(None, [clean.get("PYTHONPATH")])])
+  path = os.pathsep.join([str(package), *filter(None, [clean.get("PYTHONPATH")])])
   search = os.pathsep.join([str(Path(sys.executable).parent), clean.get("PATH", os.defpath)])
-  clean |= {"PYTHONPATH": path, "PATH": search, "COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONHASHSEED": "0"}
-  done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=clean, capture_output=True,
+  return clean | {"PYTHONPATH": path, "PATH": search, "COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONHASHSEED": "0"}
+
+
+def run(command: str, folder: Path) -> str:
+  """Standard output of a command of the shell in a folder; otherwise as `console`."""
+  done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment(), capture_output=True,
                         text=True, check=False, timeout=SECONDS)
   if done.returncode:
     raise DocsError(f"`{command}` ended with exit code {done.returncode}:\n{done.stdout}{done.stderr}")
