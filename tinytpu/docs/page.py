@@ -29,7 +29,7 @@ class Page:
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
   """A Markdown table between empty lines; numbers stand to the right."""
   cells = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-  right = [bool(cells) and all(_number(row[i]) for row in cells) for i in range(len(header))]
+  right = [all(_number(row[i]) for row in cells) and any(row[i] for row in cells) for i in range(len(header))]
   lines = [[str(cell) for cell in header], ["---:" if r else "---" for r in right], *cells]
   return "\n" + "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines) + "\n"
 
