@@ -153,14 +153,23 @@ def test_the_page_of_parameters_names_every_field() -> None:
     assert f.name == "name" or f"| `{f.name}` | " in page and f"{getattr(PRESETS['8x8'], f.name):,}" in page
 
 
+def anchors(page: Path) -> set[str]:
+  """What links may name behind `#` in a page: its headings, as GitHub writes them."""
+  text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+  return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
   for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-      assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+      place = page.parent / target if target else page
+      assert place.exists(), f"{page.name}: {target}"
+      assert not anchor or place.suffix != ".md" or anchor in anchors(place), f"{page.name}: {target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config",
-                                                                              "models"))])
+@pytest.mark.parametrize("page", [
+  "README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config", "models")),
+  *(f"docs/tour/{page.name}" for page in (ROOT / "docs" / "tour").glob("*.md"))])
 def test_files_that_pages_name_exist(page: str) -> None:
   places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):
