@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 """The repository's pages; README.md lies beside the folder."""
 PICTURES = "pictures"
 """Folder in docs/ of the pictures."""
-WIDTH = 112
+WIDTH = 100
 """Columns of a terminal that the commands see."""
 SECONDS = 120
 """Longest that a command may take."""
