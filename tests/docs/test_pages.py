@@ -43,6 +43,11 @@ def test_numbers_in_the_text_stand_in_what_is_made(name):
   assert wrong == [], "these numbers are made nowhere on the page"
 
 
+def test_the_site_has_every_page():
+  known = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text())
+  assert sorted(known) == sorted(["index.md", *(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))])
+
+
 # -- making pages ----------------------------------------------------------------------------------------
 def page_of(folder: Path, text: str) -> Path:
   path = folder / "docs" / "page.md"

@@ -31,10 +31,10 @@ def _why(run: Traced) -> list[tuple[int, int, str, str]]:
   return found
 
 
-def cycles(page: Page, name: str, *options: str) -> str:
-  """`cycles FILE [warm]`: a table of a program's cycles, each with its cause; groups of the same operations that issue one after the other
-  share a row."""
-  run = traced(page.files[name], warm="warm" in options)
+def cycles(page: Page, name: str) -> str:
+  """`cycles FILE`: a table of a program's cycles, each with its cause; groups of the same operations that issue one after the other share
+  a row."""
+  run = traced(page.files[name])
   spans: list[tuple[int, int, str, str]] = []
   for start, stop, cause, group in _why(run):
     names = " ; ".join(op.split()[0] for op in group.split(" ; ") if op)
@@ -46,17 +46,17 @@ def cycles(page: Page, name: str, *options: str) -> str:
     for start, stop, cause, names in spans))
 
 
-def causes(page: Page, name: str, *options: str) -> str:
-  """`causes FILE...`: a table of programs' cycles by cause."""
-  runs = {file: traced(page.files[file]) for file in (name, *options)}
-  found = [cause for cause in CAUSES if any(run.launch.causes[cause] for run in runs.values())]
-  rows = [(f"`{cause}`", *(run.launch.causes[cause] for run in runs.values())) for cause in found]
-  return table(("cause", *(f"`{file}`" for file in runs)), [*rows, ("all", *(run.launch.cycles for run in runs.values()))])
+def causes(page: Page, *names: str) -> str:
+  """`causes FILES...`: a table of programs' cycles by cause; of `FILE:again` those of a second launch."""
+  runs = [traced(page.files[name.removesuffix(":again")], warm=name.endswith(":again")) for name in names]
+  rows = [(f"`{cause}`", *(run.launch.causes[cause] for run in runs)) for cause in CAUSES if any(run.launch.causes[cause] for run in runs)]
+  titles = (f"`{name.removesuffix(':again')}`" + ", again" * name.endswith(":again") for name in names)
+  return table(("cause", *titles), [*rows, ("all", *(run.launch.cycles for run in runs))])
 
 
-def gantt(page: Page, name: str, first: str = "0", last: str = "", *options: str) -> str:
-  """`gantt FILE [FIRST LAST [warm]]`: a chart of the slots and memories in the cycles of a run."""
-  run = traced(page.files[name], warm="warm" in options)
+def gantt(page: Page, name: str, first: str = "0", last: str = "") -> str:
+  """`gantt FILE [FIRST LAST]`: a chart of the slots and memories in the cycles of a run."""
+  run = traced(page.files[name])
   begin, end = int(first), int(last or run.launch.cycles)
   groups = [event for event in map(describe, run.launch.events) if event["kind"] == "group"]
   slots = [slot for slot in SLOTS if any(slot in event["slots"] for event in groups)]
