@@ -103,11 +103,11 @@ def run(command: str, folder: Path) -> str:
 
 
 def _block(page: Page, call: str) -> str:
-  from .blocks import BLOCKS
   name, *arguments = call.split()
-  if name not in BLOCKS:
-    raise DocsError(f"{page.path}: no block {name!r}; blocks: {', '.join(BLOCKS)}")
   try:
+    from .blocks import BLOCKS
+    if name not in BLOCKS:
+      raise DocsError(f"{page.path}: no block {name!r}; blocks: {', '.join(BLOCKS)}")
     return BLOCKS[name](page, *arguments)
   except ModuleNotFoundError as error:
     raise DocsError(f"{page.path}: {error}: pip install 'tinytpu[docs]'") from None
