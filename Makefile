@@ -1,14 +1,16 @@
-# Both commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
+# These commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
+#   make docs        the pages of docs/: what tables, commands and programs have made in them is made anew
+#   make site        the pages as a site, build/site/index.html
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test test-full docs clean
+.PHONY: demo test test-full docs site clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -25,8 +27,13 @@ test-full: test
 docs: $(STAMP)
 	$(BIN)/tinytpu docs
 
+site: $(STAMP)
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --editable '.[site]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) build
 
 # Systems that ship Python without ensurepip get an environment without pip, filled by the system's pip.
 $(STAMP):

@@ -176,6 +176,25 @@ def test_docs(tmp_path: Path) -> None:
     (tmp_path / page).write_text(right)
 
 
+def test_docs_renews_what_is_made_in_pages(tmp_path: Path) -> None:
+  docs = tmp_path / "docs"
+  (docs / "pictures").mkdir(parents=True)
+  (docs / "pictures" / "left.svg").touch()
+  page = docs / "page.md"
+  page.write_text(old := "<!-- made by tinytpu docs: array -->\n<!-- end -->\n")
+  for arguments, told in ((("--check",), "page.md is not what its tables and commands say: run `tinytpu docs`"),
+                          ((str(docs / "none.md"),), "none.md: nothing is made in that page")):
+    cli("docs", "-o", str(docs), str(docs / "isa.md"))
+    result = shell("docs", "-o", str(docs), *arguments, *[str(page)] * ("--check" in arguments))
+    assert told in result.stderr and page.read_text() == old
+  cli("docs", "-o", str(docs))
+  assert "![A matrix step" in page.read_text() and (docs / "pictures" / "array.svg").exists()
+  assert not (docs / "pictures" / "left.svg").exists(), "no page shows it"
+  cli("docs", "--check", "-o", str(docs))
+  (docs / "pictures" / "array.svg").write_text("old")
+  assert "array.svg is not what" in shell("docs", "--check", "-o", str(docs), str(page)).stderr
+
+
 def test_verilog(tmp_path: Path) -> None:
   target = tmp_path / "chip.v"
   assert "module tinytpu" in cli("verilog", "-o", str(target)).replace("\n", " ")

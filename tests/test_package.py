@@ -16,7 +16,7 @@ import pytest
 
 import tinytpu
 from tinytpu.config import PRESETS, Config
-from tinytpu.docs_gen import PAGES, config_page
+from tinytpu.docs.reference import PAGES, config_page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tinytpu"
@@ -27,18 +27,18 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "cache": set(),
   "isa": {"config"},
   "asm": {"config", "isa"},
-  "docs_gen": {"config", "isa"},
   "iss": {"config", "cache", "isa"},
   "rtl": {"config", "cache", "isa"},
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "isa", "asm", "machine", "trace"},
   "profile": {"config", "isa", "asm", "trace", "machine", "backend"},
+  "docs": {"config", "isa", "asm", "rtl", "trace", "machine", "backend", "profile"},
   "boot": {"backend", "profile"},
   "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
   "onnx": {"config", "isa", "machine", "backend", "boot"},
-  "cli": {"config", "cache", "isa", "asm", "docs_gen", "iss", "rtl", "machine", "trace", "backend", "profile", "boot", "fuzz",
+  "cli": {"config", "cache", "isa", "asm", "iss", "rtl", "machine", "trace", "backend", "profile", "docs", "boot", "fuzz",
           "demo", "onnx"},
 }
 
@@ -155,14 +155,23 @@ def test_the_page_of_parameters_names_every_field() -> None:
     assert f.name == "name" or f"| `{f.name}` | " in page and f"{getattr(PRESETS['8x8'], f.name):,}" in page
 
 
+def anchors(page: Path) -> set[str]:
+  """What links may name behind `#` in a page: its headings, as GitHub writes them."""
+  text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+  return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
   for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-      assert (page.parent / target).exists(), f"{page.name}: {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+      place = page.parent / target if target else page
+      assert place.exists(), f"{page.name}: {target}"
+      assert not anchor or place.suffix != ".md" or anchor in anchors(place), f"{page.name}: {target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config",
-                                                                              "models"))])
+@pytest.mark.parametrize("page", [
+  "README.md", *(f"docs/{name}.md" for name in ("map", "architecture", "asm", "backend", "cli", "config", "models")),
+  *(f"docs/tour/{page.name}" for page in (ROOT / "docs" / "tour").glob("*.md"))])
 def test_files_that_pages_name_exist(page: str) -> None:
   places = [ROOT, PACKAGE, PACKAGE / "isa", PACKAGE / "rtl", BACKEND, *(p for p in BACKEND.iterdir() if p.is_dir())]
   for name in re.findall(r"`([\w/]+(?:/|\.py))`", (ROOT / page).read_text()):

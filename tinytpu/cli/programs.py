@@ -71,14 +71,31 @@ def demo(
 
 @app.command()
 def docs(
-    check: Annotated[bool, typer.Option("--check", help="write nothing; exit code 1 if a page is out of date")] = False,
-    output: Annotated[Path, typer.Option("--output", "-o", help="folder to write to")] = Path("docs")) -> None:
-  """Write the reference pages of the instruction set and the machine's parameters from their tables."""
-  from ..docs_gen import PAGES
-  for name, page in PAGES.items():
-    path, text = output / name, page()
-    if not check:
-      path.write_text(text, encoding="utf-8")
-      say(f"{path}: {len(text.splitlines())} lines")
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
-      raise ValueError(f"{path} is not what the table says: run `tinytpu docs`")
+    check: Annotated[bool, typer.Option("--check", help="write nothing; exit code 1 if a page or picture is out of date")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="folder of the pages; README.md beside it is one too")] = Path("docs"),
+    page: Annotated[list[Path] | None, typer.Argument(help="these pages only")] = None) -> None:
+  """Write the reference pages from their tables, and renew what commands and programs have made in the others, pictures too."""
+  from ..docs.pages import renew, stale, tour
+  from ..docs.reference import PAGES
+  wanted = {path.resolve() for path in page or []}
+  makers: dict[Path, Callable[[], dict[Path, str]]] = {output / name: lambda n=name: {output / n: PAGES[n]()} for name in PAGES}  # type: ignore[misc]
+  makers |= {path: lambda p=path: renew(p, output) for path in tour(output)}  # type: ignore[misc]
+  if unknown := wanted - {path.resolve() for path in makers}:
+    raise UsageError(f"{min(unknown)}: nothing is made in that page of {output}")
+  for name, make in makers.items():
+    if wanted and name.resolve() not in wanted:
+      continue
+    for path, text in make().items():
+      old = path.read_text(encoding="utf-8") if path.exists() else None
+      if check and old != text:
+        raise ValueError(f"{path} is not what its tables and commands say: run `tinytpu docs`")
+      if old != text:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+      say(f"{path}: {len(text.splitlines())} lines" + (", changed" if old != text else ""))
+  if not wanted:
+    for path in stale(makers, output):
+      if check:
+        raise ValueError(f"{path}: no page shows this picture: run `tinytpu docs`")
+      path.unlink()
+      say(f"{path}: no page shows it, deleted")

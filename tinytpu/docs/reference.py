@@ -1,4 +1,4 @@
-"""The reference page of the instruction set, docs/isa.md, printed from the table and its neighbours."""
+"""The pages that are printed from tables whole: instruction set, parameters, traces."""
 from __future__ import annotations
 
 import inspect
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from .config import PRESETS, Config, parameters
-from .isa import counters, encoding, faults, stalls, timing
-from .isa.encoding import BKind, Field, MemType
-from .isa.table import OPS, SLOTS, Op
+from ..config import PRESETS, Config, parameters
+from ..isa import counters, encoding, faults, stalls, timing
+from ..isa.encoding import BKind, Field, MemType
+from ..isa.table import OPS, SLOTS, Op
 
 _OPERANDS = {  # kind: what the assembly text shows, and what it is
   "vd": ("vD", "vector register in field d: the result, or of stores the data"),
