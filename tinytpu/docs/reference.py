@@ -208,7 +208,7 @@ A trace says of every issue group when it issued, and how long it waited for wha
 in a cycle is part of the timing contract ([timing.md](timing.md#causes)), so that both engines trace the same, event by event.
 
 ```
-tinytpu run FILE --trace                    # where the cycles went, by cause
+tinytpu run FILE                            # where the cycles went, by cause (on the hardware: --trace)
 tinytpu run FILE --events FILE.csv          # and what every group waited for; or FILE.json
 tinytpu fuzz --trace                        # random programs, traces of both engines compared
 ```
