@@ -1,8 +1,12 @@
 """Settings of all tests."""
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
+
+os.environ["TINYTPU_KERNELS"] = "0"  # tests change the compiler while it runs: what they compile is nobody else's
 
 # No deadline: the machine may be busy with other tests. A failing case prints what reproduces it.
 settings.register_profile("tinytpu", deadline=None, print_blob=True)

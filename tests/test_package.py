@@ -31,7 +31,7 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "rtl": {"config", "cache", "isa"},
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
-  "backend": {"config", "isa", "asm", "machine", "trace"},
+  "backend": {"config", "cache", "isa", "asm", "machine", "trace"},
   "profile": {"config", "isa", "asm", "trace", "machine", "backend"},
   "docs": {"config", "isa", "asm", "rtl", "trace", "machine", "backend", "profile"},
   "boot": {"backend", "profile"},
@@ -57,7 +57,8 @@ ROOMS: dict[str, set[str]] = {  # of the backend: the rooms that each may import
   "scratch": {"types", "uops", "mir", "lower"},
   "emit": {"errors", "mir"},
   "runtime": {"types"},
-  "hooks": {"patch", "types", "uops", "opt", "decomp", "lower"},
+  "kept": {"origins", "mir", "runtime"},
+  "hooks": {"patch", "kept", "types", "uops", "opt", "decomp", "lower"},
   "renderer": {"errors", "origins", "types", "uops", "mir", "opt", "decomp", "lower", "scratch", "emit", "hooks"},
   "device": {"mir", "emit", "runtime", "renderer"},
 }

@@ -16,6 +16,8 @@ PROFILE = "TINYTPU_PROFILE"
 """Environment variable: the folder to which this process writes a profile of what the device did (docs/profiling.md)."""
 ORIGINS = "TINYTPU_ORIGINS"
 """Environment variable: 1, if programs should tell which UOps and lines their operations come from (docs/profiling.md); profiles set it."""
+COMPILE = "tinytpu_compile"
+"""Where in tinygrad.engine.realize the backend says what compiles."""
 MAX_KERNEL_BUFFERS = 24
 """Buffers that the scheduler may give one kernel; with grid sizes and variables they share the argument registers."""
 
@@ -49,6 +51,22 @@ def _limit_buffers(module) -> None:  # type: ignore[no-untyped-def]
   module.DEVICE_MAX_BUFS[_DEVICE] = MAX_KERNEL_BUFFERS
 
 
+def _ask_before_compiling(module) -> None:  # type: ignore[no-untyped-def]
+  """Let the backend look for compiled kernels (tinytpu.backend.kept) also before the first of a process is compiled: it is imported when
+  tinygrad asks for the device's renderer, which is in the middle of that."""
+  theirs = module.lower_and_compile
+  assert "lower_and_compile" in module.compile_linear.__code__.co_names, "tinygrad's compile_linear does not ask for lower_and_compile"
+
+  def lower_and_compile(linear):  # type: ignore[no-untyped-def]
+    if not hasattr(module, COMPILE):
+      for call in linear.toposort():
+        if call.op is module.Ops.CALL:
+          module._get_call_to_compile(call)
+    return getattr(module, COMPILE, theirs)(linear)
+  lower_and_compile.theirs = theirs  # type: ignore[attr-defined]
+  module.lower_and_compile = lower_and_compile
+
+
 _at_the_end = []  # type: ignore[var-annotated]
 
 
@@ -71,7 +89,8 @@ def _tensor(module) -> None:  # type: ignore[no-untyped-def]
   _note_calls(module)
 
 
-_AFTER_IMPORT = {"tinygrad.tensor": _tensor, "tinygrad.schedule.rangeify": _limit_buffers}
+_AFTER_IMPORT = {"tinygrad.tensor": _tensor, "tinygrad.schedule.rangeify": _limit_buffers,
+                 "tinygrad.engine.realize": _ask_before_compiling}
 
 
 class _DeviceLoader:

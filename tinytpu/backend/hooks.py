@@ -20,6 +20,7 @@ from tinygrad.renderer import Renderer
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 from ..config import Config
+from . import kept
 from .decomp.corrections import CORRECTIONS, move_gate
 from .lower.rules import SUPPORTED_OPS
 from .opt import beam
@@ -46,6 +47,7 @@ def install() -> None:
   replace(codegen, "pm_move_gates_from_index", rewriting, gater.move_where_load, _gate)
   replace(realize, "pm_exec", realize.run_linear, realize.exec_copy, _copy)
   _corrections()
+  kept.install()
 
 
 def _kernels() -> None:

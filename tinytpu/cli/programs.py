@@ -1,6 +1,7 @@
 """Commands about programs: asm, disasm, dump, fuzz, demo, docs."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 

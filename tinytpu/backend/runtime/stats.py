@@ -35,6 +35,8 @@ class Stats:
     self.counters: Counter[str] = Counter()
     self.kernels: Counter[str] = Counter()
     """Launches by kernel's name."""
+    self.compiled, self.loaded = 0, 0
+    """Kernels that this process has compiled, and that it has loaded in place of compiling them (`backend/kept.py`)."""
 
   def add(self, run: Launch) -> None:
     """Record a launch."""
