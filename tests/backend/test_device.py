@@ -130,3 +130,12 @@ print("ok", flush=True)
 os._exit(0)  # tinygrad's viewer would be started at exit
 """, PROFILE="1")
   assert out.strip() == "ok"
+
+
+def test_a_buffer_that_starts_within_an_element_is_named():
+  x = Tensor(bytes(range(256))).realize()
+  part = x[2:130]
+  assert (part.contiguous().bitcast(dtypes.float32) + 1).tolist() == (part.bitcast(dtypes.float32) + 1).tolist()
+  view = part.bitcast(dtypes.float32).contiguous().realize()  # tinygrad makes it a view of x's buffer
+  with pytest.raises(RuntimeError, match=r"stopped: .*_ALIGN.*; buffer 1 at byte 0x[0-9a-f]*2: elements .*x\.contiguous\(\)\.bitcast"):
+    (view + 1).realize()

@@ -27,7 +27,7 @@ from .emit.regalloc import spill_bytes
 from .mir.dump import launched
 from .renderer import DEFAULT_PRESET, TinyTPURenderer
 from .runtime import watch
-from .runtime.check import checking, of_launch, of_spills
+from .runtime.check import checking, misaligned, of_launch, of_spills
 from .runtime.exclusive import Exclusive
 from .runtime.graph import TinyTPUGraph
 from .runtime.heap import ALIGN, Heap
@@ -159,7 +159,8 @@ class TinyTPUProgram(Program["TinyTPUDevice"]):
     entry = self.container.direct if admission.direct else 0
     result = self.dev.launch(self.name, self.address, args, entry=entry, limit=limit, profile_key=self.profile_key, allow=allow)
     if result.fault is not None:
-      raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}")
+      why = misaligned(result.fault, [b.address for b in bufs])
+      raise RuntimeError(f"kernel {self.name} on {self.dev.device} stopped: {result.fault}{why}")
     launched(self.container, result.cycles, result.counters)
     return result.cycles / self.dev.config.clock_hz
 

@@ -1,6 +1,6 @@
-"""TINYTPU_CHECK=1: every access of a kernel must lie within a live buffer that the kernel was given.
+"""What a launch may touch, and what a fault may come of.
 
-The simulator ends the launch at the first that does not (`machine.allow`). Buffers then have guard bytes between them.
+With TINYTPU_CHECK=1 every access of a kernel must lie within a live buffer that the kernel was given. The simulator ends the launch at the first that does not (`machine.allow`). Buffers then have guard bytes between them.
 """
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from ...asm.link import Spill
 from ...asm.program import Access, ArgKind, Program
+from ...isa.faults import Fault, FaultRecord
 from ...machine.allow import Allow, Mode, Range
+from ..types import WORD
 from .vmem_cache import Span
 
 MODES = {Access.IN: Mode.READ, Access.OUT: Mode.WRITE, Access.INOUT: Mode.BOTH}
@@ -57,3 +59,12 @@ def of_spills(spills: Sequence[Spill]) -> Allow:
 def together(parts: Sequence[Allow]) -> Allow:
   """What several launches may touch that are linked to one."""
   return Allow(list(dict.fromkeys(r for p in parts for r in p.hbm)), list(dict.fromkeys(r for p in parts for r in p.vmem)))
+
+
+def misaligned(fault: FaultRecord, addresses: Sequence[int]) -> str:
+  """What to do about a fault that comes of a buffer that starts within an element; "" if that is not it. addresses: of the buffers."""
+  odd = [f"buffer {n} at byte {address:#x}" for n, address in enumerate(addresses) if address % WORD]
+  if fault.cause not in (Fault.VMEM_ALIGN, Fault.HBM_ALIGN, Fault.DMA_ALIGN) or not odd:
+    return ""
+  return (f"; {', '.join(odd)}: elements of several bytes start at multiples of their size. Copy a part of bytes before it is taken for "
+          "wider elements: x.contiguous().bitcast(dtype)")

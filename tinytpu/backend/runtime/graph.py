@@ -15,7 +15,7 @@ from ...asm.link import Call, link
 from ...asm.program import ArgKind
 from ...machine import RunResult
 from ...machine.allow import Allow, Mode
-from .check import checking, of_spills, together
+from .check import checking, misaligned, of_spills, together
 from .graph_plan import Batch, Preparation, stand_in
 from .heap import ALIGN
 from .vmem_cache import Span
@@ -80,7 +80,8 @@ class TinyTPUGraph(GraphRunner):
         raise
     if result.fault is not None:
       call = self.linked.call_at(result.fault.pc)
-      raise RuntimeError(f"kernel {self.programs[call].name}, number {call} of a {self.name}, on {self.dev.device} stopped: {result.fault}")
+      raise RuntimeError(f"kernel {self.programs[call].name}, number {call} of a {self.name}, on {self.dev.device} stopped: {result.fault}"
+                         f"{misaligned(result.fault, [b.address for b in self._buffers(call, input_uops)])}")
     return result.cycles / self.dev.config.clock_hz
 
   def _launch(self, run: Preparation, input_uops: tuple[UOp, ...], var_vals: dict[str, int]) -> RunResult:
