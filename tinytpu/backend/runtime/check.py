@@ -1,6 +1,7 @@
 """What a launch may touch, and what a fault may come of.
 
-With TINYTPU_CHECK=1 every access of a kernel must lie within a live buffer that the kernel was given. The simulator ends the launch at the first that does not (`machine.allow`). Buffers then have guard bytes between them.
+With TINYTPU_CHECK=1 every access of a kernel must lie within a live buffer that the kernel was given. The simulator ends the launch at the
+first that does not (`machine.allow`). Buffers then have guard bytes between them.
 """
 from __future__ import annotations
 
