@@ -74,6 +74,11 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
   "one-hot on axis -1": ("OneHot", [ints(0, 2, -1), ints(3), np.float32([0.5, 2])], {"constants": (1,), "axis": -1}),
   "layer norm on axis -1": ("LayerNormalization", [x(2, 6), x(6), x(6)], {"axis": -1}),
   "top 2 on axis -1": ("TopK", [x(3, 5), ints(2)], {"constants": (1,), "axis": -1, "outputs": 2, "types": {1: INT64}}),
+  **{f"shift of {dtype} {direction}": ("BitShift", [np.array([200, 1, 255, 7], dtype), np.array([1, 7, 3, 0], dtype)],
+                                       {"direction": direction, "types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
+     for dtype in ("uint8", "uint32", "uint64") for direction in ("LEFT", "RIGHT")},
+  "reverse sequences": ("ReverseSequence", [x(5, 3, 2), ints(5, 1, 3)], {}),
+  "reverse sequences of rows": ("ReverseSequence", [x(3, 5, 2), ints(2, 5, 1)], {"batch_axis": 0, "time_axis": 1}),
   "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),
 }
 
@@ -82,6 +87,13 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
 def test_operator(agrees: Agrees, name: str) -> None:
   op, arrays, options = CASES[name]
   agrees(*one(op, arrays, **options))
+
+
+def test_a_shift_by_all_bits_gives_nothing() -> None:
+  from tinygrad import Tensor, dtypes
+  numbers = Tensor([255, 255, 128], dtype=dtypes.uint8)
+  for direction in ("LEFT", "RIGHT"):
+    assert OURS["BitShift"](numbers, Tensor([8, 200, 9], dtype=dtypes.uint8), direction=direction).tolist() == [0, 0, 0]
 
 
 def test_an_index_out_of_range_is_refused(saved: Saved) -> None:
@@ -223,6 +235,26 @@ def test_a_loop_without_a_pass_has_no_shape_to_stack(saved: Saved) -> None:
     run(saved(proto))
 
 
+@pytest.mark.parametrize("axes, directions, out_axis, out_direction", [([0, 0], [0, 0], 0, 0), ([1, -1], [1, 0], 1, 1)])
+def test_scan(agrees: Agrees, axes: list, directions: list, out_axis: int, out_direction: int) -> None:
+  """A running sum of products, over first axes forwards and over last ones, of which one goes backwards; `w` is of the graph around it."""
+  body = helper.make_graph(
+    [helper.make_node("Mul", ["a", "b"], ["ab"]), helper.make_node("Mul", ["ab", "w"], ["abw"]),
+     helper.make_node("Add", ["s", "abw"], ["s_out"]), helper.make_node("Neg", ["s_out"], ["row"])], "body",
+    [value(name, [3]) for name in ("s", "a", "b")], [value(name, [3]) for name in ("s_out", "row")])
+  node = helper.make_node("Scan", ["s0", "x", "z"], ["last", "rows"], body=body, num_scan_inputs=2, scan_input_axes=axes,
+                          scan_input_directions=directions, scan_output_axes=[out_axis], scan_output_directions=[out_direction])
+  shape = [4, 3] if axes[0] == 0 else [3, 4]
+  agrees(model([node], [value("s0", [3]), value("x", shape), value("z", shape)], [value("last", [3]), value("rows", None)], {"w": x(3)}))
+
+
+def test_a_scan_that_gives_nothing_to_stack_has_no_shape(saved: Saved) -> None:
+  body = helper.make_graph([helper.make_node("Neg", ["a"], ["row"])], "body", [value("a", [3])], [value("row", [3])])
+  proto = model([helper.make_node("Scan", ["x"], ["rows"], body=body, num_scan_inputs=1)], [value("x", ["n", 3])], [value("rows", None)])
+  with pytest.raises((RefusedError, OnnxError), match="a scan without a pass|onnxruntime cannot run"):
+    run(saved(proto), {"x": np.zeros((0, 3), np.float32)})
+
+
 # -- onnx's own cases -------------------------------------------------------------------------------
 
 @cache
@@ -237,12 +269,15 @@ def node_cases() -> dict[str, Any]:
           and all(v.type.HasField("tensor_type") for v in [*case.model.graph.input, *case.model.graph.output])}
 
 
+WITH_CASES = ["LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size", "DeformConv",
+              "NonMaxSuppression", "RoiAlign", "MelWeightMatrix", "BitShift", "ReverseSequence"]
+
+
 def test_onnx_has_cases_of_our_operators() -> None:
-  found = {case.model.graph.node[0].op_type for case in node_cases().values()}
-  assert found >= {"LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"}
+  assert {case.model.graph.node[0].op_type for case in node_cases().values()} >= set(WITH_CASES)
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"])
+@pytest.mark.parametrize("op", WITH_CASES)
 def test_onnx_s_cases(saved: Saved, op: str) -> None:
   """With the outputs that come with them, not those of onnxruntime."""
   tried = 0

@@ -11,9 +11,13 @@ from tinygrad import Tensor, dtypes
 from tinygrad.helpers import prod
 from tinygrad.nn.onnx import Domain, OpSetId, onnx_ops
 
-from .control import If, Loop
+from .control import If, Loop, Scan
+from .detection import NonMaxSuppression
 from .model import graphs
 from .recurrent import GRU, LSTM, RNN
+from .sampling import DeformConv, GridSample, RoiAlign
+from .signals import DFT, DFT_17, STFT, MelWeightMatrix
+from .windows import Col2Im, GlobalLpPool, LpPool
 
 _FEW = 8
 """Constant indices up to which Gather takes slices and joins them; more are looked up."""
@@ -88,6 +92,20 @@ def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
   return ((x / scale).round() + zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
 
 
+def BitShift(X: Tensor, Y: Tensor, *, direction: str) -> Tensor:
+  """ONNX's BitShift of unsigned integers; by as many bits as there are, or more, it gives 0."""
+  bits = X.dtype.itemsize * 8
+  by = Y.clip(0, bits - 1)
+  return (Y < bits).where(X.lshift(by) if direction == "LEFT" else X.rshift(by), 0)
+
+
+def ReverseSequence(input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+  """ONNX's ReverseSequence: of each sequence the first elements in opposite order, as many as it has."""
+  step = Tensor.arange(int(input.shape[time_axis])).reshape([-1 if a == time_axis else 1 for a in range(input.ndim)])
+  length = sequence_lens.reshape([-1 if a == batch_axis else 1 for a in range(input.ndim)])
+  return input.gather(time_axis, (step < length).where(length - 1 - step, step).expand(*input.shape))
+
+
 def _copied(name: str) -> FunctionType:
   """tinygrad's operator of that name on copies of its inputs, which it changes in place while others may need them."""
   def on_copies(*inputs: Any, **options: Any) -> Any:
@@ -117,7 +135,11 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
 
 
 OURS: dict[str, Any] = {
-  "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
+  "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Scan": {OpSetId(Domain.ONNX, 9): Scan},
+  "GridSample": GridSample, "RoiAlign": RoiAlign, "DeformConv": DeformConv, "NonMaxSuppression": NonMaxSuppression,
+  "DFT": {OpSetId(Domain.ONNX, 17): DFT_17, OpSetId(Domain.ONNX, 20): DFT}, "STFT": STFT, "MelWeightMatrix": MelWeightMatrix,
+  "LpPool": LpPool, "GlobalLpPool": GlobalLpPool, "Col2Im": Col2Im, "BitShift": BitShift, "ReverseSequence": ReverseSequence,
+  "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
   "Slice": Slice, "Size": Size, "DynamicQuantizeLinear": DynamicQuantizeLinear, "Resize": Resize,
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),

@@ -84,7 +84,7 @@ class Runner(OnnxRunner):
     node = self.graph_nodes[number]
 
     def run(*inputs: Any, **options: Any) -> Any:
-      if op in ("If", "Loop"):
+      if op in ("If", "Loop", "Scan"):
         options["intermediate_tensors"] = dict(self.graph_values)
       try:
         result = function(*inputs, **options)
