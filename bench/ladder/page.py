@@ -12,14 +12,15 @@ from .rungs import RUNGS
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 BEGIN, END = "<!-- the table of `make models` -->\n", "<!-- its end -->\n"
-COLUMNS = ("model", "it says", "error", "budget", "cycles", "launches", "matrix unit", "runs", "compilation", "simulation", "engine")
-TEXT = ("model", "it says", "engine")
+COLUMNS = ("model", "package", "it says", "error", "budget", "cycles", "launches", "matrix", "runs", "compile", "simulate", "engine")
+TEXT = ("model", "package", "it says", "engine")
 """Columns that are no numbers."""
 
 
 def cells(record: Record) -> tuple[str, ...]:
   """What the columns have of a record."""
-  return (RUNGS[record.name].title, record.answer + ("" if record.right else " (wrong)"), f"{record.error:.0e}", f"{record.budget:.0e}",
+  rung = RUNGS[record.name]
+  return (rung.title, rung.source, record.answer + ("" if record.right else " (wrong)"), f"{record.error:.0e}", f"{record.budget:.0e}",
           f"{record.cycles:,}", str(record.launches), f"{record.matrix:.0%}", str(record.runs), f"{record.compilation:.1f} s",
           f"{record.simulation:.1f} s", record.engine)
 

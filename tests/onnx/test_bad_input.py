@@ -219,9 +219,8 @@ def test_what_onnxruntime_refuses_is_told(saved: Saved) -> None:
 
 
 def test_an_operator_that_the_front_end_refuses_is_named(saved: Saved) -> None:
-  proto, inputs = one("Resize", [np.zeros((1, 1, 4, 4), np.float32), None, np.array([1, 1, 2, 2], np.float32)], constants=(2,),
-                      version=18, antialias=1, mode="linear")
-  with pytest.raises(RefusedError, match=r"operator 0, Resize \(which gives 'y0'\), cannot be run: antialias"):
+  proto, inputs = one("RoiAlign", [np.zeros((1, 1, 4, 4), np.float32), np.zeros((1, 4), np.float32), np.array([0])])
+  with pytest.raises(RefusedError, match=r"operator 0, RoiAlign \(which gives 'y0'\), cannot be run: sampling_ratio 0"):
     run(saved(proto), inputs)
 
 

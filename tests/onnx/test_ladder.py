@@ -86,7 +86,7 @@ def test_the_table_of_the_page_is_that_of_the_last_run() -> None:
 def test_a_record_goes_through_the_history_and_is_shown() -> None:
   record = Record("digits", "iss", "1 of 64", False, 2, 1.234e-5, 1e-4, True, 1234, 5, 4, 0.5, 1.5, 0.25, 0)
   assert Record(name="digits", **page.numbers(record)) == Record(**{**record.__dict__, "error": 1.23e-5})
-  assert page.cells(record) == ("digits, two layers", "1 of 64 (wrong)", "1e-05",
+  assert page.cells(record) == ("digits, two layers", "scikit-learn", "1 of 64 (wrong)", "1e-05",
                                 "1e-04", "1,234", "5", "50%", "2", "1.5 s", "0.2 s", "iss")
 
 

@@ -15,6 +15,7 @@ from .control import If, Loop, Scan
 from .detection import NonMaxSuppression
 from .model import graphs
 from .recurrent import GRU, LSTM, RNN
+from .resize import Resize, Resize_10
 from .sampling import DeformConv, GridSample, RoiAlign
 from .signals import DFT, DFT_17, STFT, MelWeightMatrix
 from .windows import Col2Im, GlobalLpPool, LpPool
@@ -77,13 +78,6 @@ def Size(data: Tensor) -> Tensor:
   return Tensor(data.numel(), dtype=dtypes.int64)
 
 
-def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options: Any) -> Tensor:
-  """ONNX's Resize; tinygrad's takes negative axes literally."""
-  chosen = {} if axes is None else {"axes": [X._resolve_dim(a) for a in axes]}
-  resize: Any = onnx_ops["Resize"]
-  return resize(X, *inputs, **chosen, **options)
-
-
 def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
   """ONNX's DynamicQuantizeLinear: uint8, its scale and its zero. tinygrad's divides by the scale's own quotient, which rounds otherwise."""
   low, high = x.min().minimum(0), x.max().maximum(0)
@@ -114,6 +108,15 @@ def _copied(name: str) -> FunctionType:
   return on_copies  # type: ignore[return-value]
 
 
+def _alone(name: str) -> FunctionType:
+  """tinygrad's operator of that name as kernels of its own: what it takes and gives goes through memory. Fused with what makes its operand
+  or sums up its result, a product may be kept off the matrix unit, or be made anew for each sum (`make models` tells the cycles)."""
+  def alone(x: Tensor, *inputs: Any, **options: Any) -> Tensor:
+    function: Any = onnx_ops[name]
+    return function(x.contiguous(), *inputs, **options).contiguous()
+  return alone  # type: ignore[return-value]
+
+
 def _flattened(function: Callable[[Tensor], Tensor]) -> FunctionType:
   """Softmax and the like before version 13: over all axes from `axis` on, as if they were one. tinygrad takes that one axis."""
   def over(x: Tensor, axis: int = 1) -> Tensor:
@@ -139,8 +142,10 @@ OURS: dict[str, Any] = {
   "GridSample": GridSample, "RoiAlign": RoiAlign, "DeformConv": DeformConv, "NonMaxSuppression": NonMaxSuppression,
   "DFT": {OpSetId(Domain.ONNX, 17): DFT_17, OpSetId(Domain.ONNX, 20): DFT}, "STFT": STFT, "MelWeightMatrix": MelWeightMatrix,
   "LpPool": LpPool, "GlobalLpPool": GlobalLpPool, "Col2Im": Col2Im, "BitShift": BitShift, "ReverseSequence": ReverseSequence,
-  "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
-  "Slice": Slice, "Size": Size, "DynamicQuantizeLinear": DynamicQuantizeLinear, "Resize": Resize,
+  "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze, "Slice": Slice, "Size": Size,
+  "DynamicQuantizeLinear": DynamicQuantizeLinear,
+  "Resize": {OpSetId(Domain.ONNX, 10): Resize_10, OpSetId(Domain.ONNX, 11): Resize},
+  "Conv": _alone("Conv"), "ConvTranspose": _alone("ConvTranspose"), "MatMul": _alone("MatMul"), "Gemm": _alone("Gemm"),
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),

@@ -22,9 +22,11 @@ def _transform(real: Tensor, imaginary: Tensor | None, points: int, inverse: boo
   if points > _LONGEST:
     raise NotImplementedError(f"a transform of {points} points; at most {_LONGEST}")
   bins, n = points // 2 + 1 if onesided else points, min(points, int(real.shape[-1]))
-  turns = (Tensor.arange(n).reshape(-1, 1) * Tensor.arange(bins).reshape(1, -1)) % points  # exact, and small
-  angle = turns.cast(dtypes.float32) * (2 * math.pi / points)
-  cosine, sine = angle.cos().cast(real.dtype).contiguous(), (angle.sin() * (1 if inverse else -1)).cast(real.dtype).contiguous()
+  turns = 4 * ((Tensor.arange(n).reshape(-1, 1) * Tensor.arange(bins).reshape(1, -1)) % points)  # in 1 / (4 points)
+  quarter, angle = turns // points, (turns % points).cast(dtypes.float32) * (math.pi / 2 / points)  # so that zeros and ones are exact
+  along, across = (quarter % 2 == 0).where(angle.cos(), angle.sin()), (quarter % 2 == 0).where(angle.sin(), angle.cos())
+  cosine = ((quarter == 1) | (quarter == 2)).where(-along, along).cast(real.dtype).contiguous()
+  sine = ((quarter < 2) if inverse else (quarter >= 2)).where(across, -across).cast(real.dtype).contiguous()
   real = real[..., :n]
   a, b = real @ cosine, real @ sine
   if imaginary is not None:
