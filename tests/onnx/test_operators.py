@@ -77,6 +77,22 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
   **{f"shift of {dtype} {direction}": ("BitShift", [np.array([200, 1, 255, 7], dtype), np.array([1, 7, 3, 0], dtype)],
                                        {"direction": direction, "types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
      for dtype in ("uint8", "uint32", "uint64") for direction in ("LEFT", "RIGHT")},
+  "split unevenly": ("Split", [x(7, 2)], {"outputs": 3, "version": 18, "num_outputs": 3}),
+  "split unevenly on axis -1": ("Split", [x(2, 7)], {"outputs": 4, "version": 18, "num_outputs": 4, "axis": -1}),
+  **{f"crop or pad to {size}": ("CenterCropPad", [x(5, 4), ints(*size)], {"constants": (1,), "version": 18})
+     for size in ((3, 7), (2, 6), (8, 1), (5, 3))},
+  "crop one axis": ("CenterCropPad", [x(5, 4), ints(1)], {"constants": (1,), "version": 18, "axes": [-1]}),
+  **{f"range of {dtype}": ("Range", [np.array(v, dtype) for v in (5, -4, -3)],
+                           {"constants": (0, 1, 2), "types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
+     for dtype in ("int64", "int32", "float32")},
+  "range by inputs": ("Range", [np.array(v) for v in (2, 2**33 + 1, 2**32)], {"types": {0: INT64}}),
+  "mean of integers": ("ReduceMean", [np.int32([[1, -7, 4], [2, -4, 0]]), ints(0)],
+                       {"constants": (1,), "version": 18, "types": {0: TensorProto.INT32}}),
+  "mean of all integers": ("ReduceMean", [np.int64([[2**40, -7, 4]])], {"version": 18, "types": {0: INT64}}),
+  "mean and variance": ("MeanVarianceNormalization", [x(2, 3, 4, 5)], {}),
+  "mean and variance of some": ("MeanVarianceNormalization", [x(2, 3, 4)], {"axes": [0, -1]}),
+  **{f"upsample {mode}": ("Upsample", [x(1, 2, 3, 4), np.float32([1, 1, 2, 3])], {"constants": (1,), "version": 9, "mode": mode})
+     for mode in ("nearest", "linear")},
   "reverse sequences": ("ReverseSequence", [x(5, 3, 2), ints(5, 1, 3)], {}),
   "reverse sequences of rows": ("ReverseSequence", [x(3, 5, 2), ints(2, 5, 1)], {"batch_axis": 0, "time_axis": 1}),
   "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),

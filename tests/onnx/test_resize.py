@@ -37,7 +37,8 @@ def test_nearest(agrees: Agrees, floats: Callable[..., np.ndarray], nearest: str
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("shape, options", [
   ((1, 2, 3, 5), {"scales": [2], "axes": [3]}), ((1, 2, 3, 5), {"scales": [2], "axes": [2]}),
-  ((1, 2, 3, 5), {"scales": [3, 2], "axes": [-1, 2]}), ((3, 5), {"scales": [2, 3]}), ((2, 3, 5), {"scales": [1, 2, 3]}), ((1, 2, 3, 5), {"scales": [1, 2, 1, 1]}),
+  ((1, 2, 3, 5), {"scales": [3, 2], "axes": [-1, 2]}), ((3, 5), {"scales": [2, 3]}),
+  ((2, 3, 5), {"scales": [1, 2, 3]}), ((1, 2, 3, 5), {"scales": [1, 2, 1, 1]}),
   ((1, 2, 3, 5), {"sizes": [7, 8], "axes": [2, 3], "keep_aspect_ratio_policy": "not_larger"}),
   ((1, 2, 3, 5), {"sizes": [8], "axes": [3], "keep_aspect_ratio_policy": "not_smaller"}),
   ((1, 2, 10, 9), {"scales": [1, 1, 0.7, 1 / 3]})])

@@ -1,4 +1,4 @@
-"""LpPool, GlobalLpPool and Col2Im against onnxruntime."""
+"""Operators on windows against onnxruntime."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.onnx.models import one
+from tests.onnx.models import INT64, one
+from tinytpu.onnx import RefusedError, run
 from tinytpu.onnx.windows import Col2Im
 
 Agrees = Callable[..., None]
@@ -56,3 +57,27 @@ def test_columns_that_do_not_fit_are_refused() -> None:
   from tinygrad import Tensor
   with pytest.raises(ValueError, match=r"columns of shape \[1, 4, 8\] for images of \[4, 4\] and blocks of \[2, 2\]"):
     Col2Im(Tensor.zeros(1, 4, 8), Tensor([4, 4]), Tensor([2, 2]))
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"strides": [2, 1]}, {"pads": [1, 0, 1, 1], "strides": [2, 2], "ceil_mode": 1}])
+def test_indices_of_maxima(agrees: Agrees, floats: Floats, options: dict, order: int) -> None:
+  """Those of the second channel and picture too."""
+  agrees(*one("MaxPool", [floats(2, 3, 5, 4)], 2, types={1: INT64}, kernel_shape=[3, 2], storage_order=order, **options))
+
+
+def test_columns_first_in_volumes_are_refused(saved: Saved, floats: Floats) -> None:
+  proto, inputs = one("MaxPool", [floats(1, 1, 3, 3, 3)], 2, types={1: INT64}, kernel_shape=[2, 2, 2], storage_order=1)
+  with pytest.raises(RefusedError, match="storage order 1 with 3 axes of windows"):
+    run(saved(proto), inputs)
+
+
+def test_maxima_are_put_back(agrees: Agrees) -> None:
+  index = np.array([0, 5, 8, 11, 17, 19, 25, 27]).reshape(1, 2, 2, 2)
+  agrees(*one("MaxUnpool", [np.arange(1, 9, dtype=np.float32).reshape(1, 2, 2, 2), index], kernel_shape=[2, 2], strides=[2, 2]))
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("kernel", [(3, 2), (4, 5)])
+def test_transposed_convolutions_that_choose_their_padding(agrees: Agrees, floats: Floats, kernel: tuple, auto_pad: str) -> None:
+  agrees(*one("ConvTranspose", [floats(1, 2, 4, 5), floats(2, 3, *kernel)], auto_pad=auto_pad, strides=[2, 3]))

@@ -15,10 +15,10 @@ from .control import If, Loop, Scan
 from .detection import NonMaxSuppression
 from .model import graphs
 from .recurrent import GRU, LSTM, RNN
-from .resize import Resize, Resize_10
+from .resize import Resize, Resize_10, Upsample
 from .sampling import DeformConv, GridSample, RoiAlign
 from .signals import DFT, DFT_17, STFT, MelWeightMatrix
-from .windows import Col2Im, GlobalLpPool, LpPool
+from .windows import Col2Im, ConvTranspose, GlobalLpPool, LpPool, MaxPool, MaxUnpool
 
 _FEW = 8
 """Constant indices up to which Gather takes slices and joins them; more are looked up."""
@@ -73,6 +73,47 @@ def Slice(data: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequen
   return data[tuple(bounds)]
 
 
+def Split(data: Tensor, split: Sequence[int] | None = None, *, num_outputs: int = 0, axis: int = 0) -> tuple[Tensor, ...]:
+  """ONNX's Split; of parts that are not equal, tinygrad makes several shorter, and not only the last."""
+  size = int(data.shape[axis])
+  each = -(-size // max(num_outputs, 1))
+  return data.split(list(split) if split is not None else [max(0, min(each, size - i * each)) for i in range(num_outputs)], axis)
+
+
+def Range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+  """ONNX's Range, of its inputs' dtype; tinygrad's integers are int32."""
+  first, end, step = (value.reshape(()).item() for value in (start, limit, delta))
+  return Tensor.arange(first, end, step, dtype=start.dtype)
+
+
+def ReduceMean(data: Tensor, *inputs: Any, **options: Any) -> Tensor:
+  """ONNX's ReduceMean; tinygrad's mean of integers is a float."""
+  mean: Any = onnx_ops["ReduceMean"]
+  if not dtypes.is_int(data.dtype):
+    return mean(data, *inputs, **options)
+  total: Any = onnx_ops["ReduceSum"]
+  sums = total(data, *inputs, **options).cast(data.dtype)
+  return sums.div(data.numel() // max(int(sums.numel()), 1), rounding_mode="trunc").cast(data.dtype)
+
+
+def CenterCropPad(input_data: Tensor, shape: Sequence[int], *, axes: Sequence[int] | None = None) -> Tensor:
+  """ONNX's CenterCropPad; tinygrad's cuts odd sizes off one element too early."""
+  sizes = dict(zip([input_data._resolve_dim(a) for a in axes] if axes else range(input_data.ndim), shape, strict=True))
+  for axis, size in sizes.items():
+    before = int(input_data.shape[axis])
+    cut = max(0, before - size) // 2
+    input_data = input_data[(slice(None),) * axis + (slice(cut, cut + min(size, before)),)]
+    more = max(0, size - before)
+    input_data = input_data.pad(tuple((more // 2, more - more // 2) if a == axis else (0, 0) for a in range(input_data.ndim)))
+  return input_data
+
+
+def MeanVarianceNormalization(X: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
+  """ONNX's MeanVarianceNormalization; tinygrad's cannot be given axes."""
+  centred = X - X.mean(tuple(axes), keepdim=True)
+  return centred / ((centred * centred).mean(tuple(axes), keepdim=True).sqrt() + 1e-9)
+
+
 def Size(data: Tensor) -> Tensor:
   """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
   return Tensor(data.numel(), dtype=dtypes.int64)
@@ -108,11 +149,10 @@ def _copied(name: str) -> FunctionType:
   return on_copies  # type: ignore[return-value]
 
 
-def _alone(name: str) -> FunctionType:
-  """tinygrad's operator of that name as kernels of its own: what it takes and gives goes through memory. Fused with what makes its operand
+def _alone(function: Any) -> FunctionType:
+  """A product as kernels of its own: what it takes and gives goes through memory. Fused with what makes its operand
   or sums up its result, a product may be kept off the matrix unit, or be made anew for each sum (`make models` tells the cycles)."""
   def alone(x: Tensor, *inputs: Any, **options: Any) -> Tensor:
-    function: Any = onnx_ops[name]
     return function(x.contiguous(), *inputs, **options).contiguous()
   return alone  # type: ignore[return-value]
 
@@ -145,7 +185,9 @@ OURS: dict[str, Any] = {
   "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze, "Slice": Slice, "Size": Size,
   "DynamicQuantizeLinear": DynamicQuantizeLinear,
   "Resize": {OpSetId(Domain.ONNX, 10): Resize_10, OpSetId(Domain.ONNX, 11): Resize},
-  "Conv": _alone("Conv"), "ConvTranspose": _alone("ConvTranspose"), "MatMul": _alone("MatMul"), "Gemm": _alone("Gemm"),
+  "Conv": _alone(onnx_ops["Conv"]), "ConvTranspose": _alone(ConvTranspose), "MatMul": _alone(onnx_ops["MatMul"]),
+  "Gemm": _alone(onnx_ops["Gemm"]), "MaxPool": MaxPool, "MaxUnpool": MaxUnpool, "Split": Split, "CenterCropPad": CenterCropPad,
+  "Range": Range, "ReduceMean": ReduceMean, "MeanVarianceNormalization": MeanVarianceNormalization, "Upsample": Upsample,
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),

@@ -107,3 +107,8 @@ def Resize(X: Tensor, roi: Sequence[float] | None = None, scales: Sequence[float
 def Resize_10(X: Tensor, scales: Sequence[float], *, mode: str = "nearest") -> Tensor:
   """ONNX's Resize of version 10."""
   return Resize(X, None, scales, mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+
+def Upsample(X: Tensor, scales: Sequence[float], *, mode: str = "nearest") -> Tensor:
+  """ONNX's Upsample, which Resize has replaced; tinygrad's has other coordinates."""
+  return Resize_10(X, scales, mode=mode)

@@ -78,6 +78,9 @@ class Runner(OnnxRunner):
     self._python_const_cache.clear()  # of other inputs
     return super().__call__(inputs, debug)
 
+  def _get_python_const(self, name: str, op: str, idx: int) -> Any:
+    return self.graph_values[name] if op == "Range" else super()._get_python_const(name, op, idx)  # whose numbers tell no dtype
+
   def _select_op(self, op: str, required_opset: OpSetId) -> FunctionType:
     function = super()._select_op(op, required_opset)
     number, self.position = self.position, self.position + 1

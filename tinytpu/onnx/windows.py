@@ -1,10 +1,55 @@
-"""Operators on windows of a picture: LpPool, GlobalLpPool, Col2Im. tinygrad's front end has none of them."""
+"""Operators on windows of a picture. tinygrad's front end lacks LpPool, GlobalLpPool and Col2Im; of the others it gets some uses wrong."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from tinygrad import Tensor
+from tinygrad import Tensor, dtypes
 from tinygrad.helpers import prod
+from tinygrad.nn.onnx import onnx_ops
+
+
+def _planes(x: Tensor, size: int) -> Tensor:
+  """Where each channel of each picture of (batch, channels, ...) begins, for channels of `size` elements."""
+  return (Tensor.arange(int(x.shape[0]) * int(x.shape[1])) * size).reshape(*x.shape[:2], *[1] * (x.ndim - 2))
+
+
+def MaxPool(X: Tensor, *, storage_order: int = 0, **options: Any) -> tuple[Tensor, Tensor]:
+  """ONNX's MaxPool. Its indices are those of the whole tensor; tinygrad's begin anew in each channel, and it transposes them for
+  storage order 1, in which columns are counted first."""
+  pool: Any = onnx_ops["MaxPool"]
+  values, index = pool(X, **options)
+  sizes = [int(s) for s in X.shape[2:]]
+  if storage_order:
+    if len(sizes) != 2:
+      raise NotImplementedError(f"storage order 1 with {len(sizes)} axes of windows")
+    index = index // sizes[1] + index % sizes[1] * sizes[0]
+  return values, (index + _planes(X, prod(sizes))).cast(dtypes.int64)
+
+
+def MaxUnpool(X: Tensor, I: Tensor, output_shape: Sequence[int] | None = None, *, kernel_shape: Sequence[int],
+              pads: Sequence[int] | None = None, strides: Sequence[int] | None = None) -> Tensor:
+  """ONNX's MaxUnpool, with indices as `MaxPool` gives them; tinygrad's takes those of each channel."""
+  ndim = len(kernel_shape)
+  steps, around = list(strides or [1] * ndim), list(pads or [0] * 2 * ndim)
+  sizes = list(output_shape)[2:] if output_shape else [
+    (int(X.shape[2 + d]) - 1) * steps[d] + kernel_shape[d] - around[d] - around[d + ndim] for d in range(ndim)]
+  unpool: Any = onnx_ops["MaxUnpool"]
+  return unpool(X, I % prod(sizes), [*map(int, X.shape[:2]), *sizes], list(kernel_shape), around, steps)
+
+
+def ConvTranspose(X: Tensor, W: Tensor, B: Tensor | None = None, *, auto_pad: str = "NOTSET", **options: Any) -> Tensor:
+  """ONNX's ConvTranspose. tinygrad's takes VALID and strides longer than the kernel for something else."""
+  transposed: Any = onnx_ops["ConvTranspose"]
+  if auto_pad == "NOTSET" or "output_shape" in options:
+    return transposed(X, W, B, auto_pad=auto_pad, **options)
+  ndim = X.ndim - 2
+  around, steps, spread = [0] * 2 * ndim, options.get("strides", [1] * ndim), options.get("dilations", [1] * ndim)
+  if auto_pad != "VALID":
+    for d, kernel in enumerate(map(int, W.shape[2:])):
+      total = max(0, spread[d] * (kernel - 1) + 1 - steps[d] + options.get("output_padding", [0] * ndim)[d])
+      around[d], around[d + ndim] = (total // 2, total - total // 2) if auto_pad == "SAME_UPPER" else (total - total // 2, total // 2)
+  return transposed(X, W, B, **{**options, "pads": around})
 
 
 def LpPool(X: Tensor, *, kernel_shape: Sequence[int], p: int = 2, auto_pad: str = "NOTSET", ceil_mode: int = 0,
