@@ -3,8 +3,8 @@
 CHECKOUT is a checkout of tinygrad's repository at the commit that belongs to the pinned wheel (`COMMIT`); its tests run against
 the *installed* tinygrad, in a folder where the checkout's own package is out of reach. Nothing of it is copied. Needed besides
 the `test` extra: the versions of torch (the tests' reference; newer ones differ in the gradient of a clip) and of onnx that the
-checkout's pyproject.toml names, for the ONNX file also tabulate and pillow; and a clang of version 15 or later for the few tests
-that name the CPU.
+checkout's pyproject.toml names, for the ONNX file also tabulate, pillow and onnxruntime; and a clang of version 15 or later for the
+few tests that name the CPU.
 
 Besides passes and failures each row tells how full the lanes of the kernels were (`kernels.lane_use`, the mean of those that store
 enough), and how long our part of compiling the median kernel takes beside tinygrad's.

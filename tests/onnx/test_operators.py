@@ -309,3 +309,19 @@ def test_onnx_s_cases(saved: Saved, op: str) -> None:
         assert found.within, f"{name}: {found}"
       tried += 1
   assert tried
+
+
+# -- attention --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("mask", [None, (5, 6), (1, 4, 5, 6), (1, 1, 5, 6)])
+def test_heads_of_queries_that_share_keys(agrees: Agrees, mask: tuple | None) -> None:
+  """Four to two, as onnxruntime pairs them, with four axes and with three."""
+  arrays = [x(1, 4, 5, 8), x(1, 2, 6, 8), x(1, 2, 6, 8)[:, ::-1].copy()] + ([x(*mask)] if mask else [])
+  agrees(*one("Attention", arrays, version=23))
+  arrays = [x(1, 5, 32), x(1, 6, 16), -x(1, 6, 16)] + ([x(*mask)] if mask else [])
+  agrees(*one("Attention", arrays, version=23, q_num_heads=4, kv_num_heads=2))
+
+
+def test_attention_to_what_came_before(agrees: Agrees) -> None:
+  arrays = [x(1, 4, 5, 8), x(1, 2, 5, 8), -x(1, 2, 5, 8), None, x(1, 2, 3, 8), 2 * x(1, 2, 3, 8)]
+  agrees(*one("Attention", arrays, 3, version=23))

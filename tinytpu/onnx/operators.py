@@ -114,6 +114,24 @@ def MeanVarianceNormalization(X: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> 
   return centred / ((centred * centred).mean(tuple(axes), keepdim=True).sqrt() + 1e-9)
 
 
+def Attention(Q: Tensor, K: Tensor, V: Tensor, attn_mask: Tensor | None = None, *inputs: Any, q_num_heads: int | None = None,
+              kv_num_heads: int | None = None, **options: Any) -> tuple[Tensor, ...]:
+  """ONNX's Attention. Of several heads of queries for one of keys, those that follow each other belong together, as onnxruntime has it; for
+  tinygrad's they are those with the same rest, so heads are put in that order and back."""
+  heads, groups = (int(Q.shape[1]), int(K.shape[1])) if Q.ndim == 4 else (q_num_heads or 1, kv_num_heads or 1)
+  axis, each = (1 if Q.ndim == 4 else 2), heads // groups
+
+  def reordered(x: Tensor, axis: int, rows: int) -> Tensor:
+    shape = (*x.shape[:axis], rows, heads // rows, int(x.shape[axis]) // heads, *x.shape[axis + 1:])
+    return x.reshape(shape).transpose(axis, axis + 1).reshape(x.shape)
+  if attn_mask is not None and attn_mask.ndim == 4 and attn_mask.shape[1] == heads:
+    attn_mask = reordered(attn_mask, 1, groups)
+  function: Any = _ATTENTION
+  result, *present, products = function(reordered(Q, axis, groups), K, V, attn_mask, *inputs, q_num_heads=q_num_heads,
+                                        kv_num_heads=kv_num_heads, **options)
+  return (reordered(result, axis, each), *present, reordered(products, 1, each))
+
+
 def Size(data: Tensor) -> Tensor:
   """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
   return Tensor(data.numel(), dtype=dtypes.int64)
@@ -177,6 +195,8 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
   return {OpSetId(Domain.ONNX, 1): old, OpSetId(Domain.ONNX, 13): new}
 
 
+_ATTENTION = onnx_ops["Attention"][OpSetId(Domain.ONNX, 1)]  # type: ignore[index]
+
 OURS: dict[str, Any] = {
   "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Scan": {OpSetId(Domain.ONNX, 9): Scan},
   "GridSample": GridSample, "RoiAlign": RoiAlign, "DeformConv": DeformConv, "NonMaxSuppression": NonMaxSuppression,
@@ -187,6 +207,7 @@ OURS: dict[str, Any] = {
   "Resize": {OpSetId(Domain.ONNX, 10): Resize_10, OpSetId(Domain.ONNX, 11): Resize},
   "Conv": _alone(onnx_ops["Conv"]), "ConvTranspose": _alone(ConvTranspose), "MatMul": _alone(onnx_ops["MatMul"]),
   "Gemm": _alone(onnx_ops["Gemm"]), "MaxPool": MaxPool, "MaxUnpool": MaxUnpool, "Split": Split, "CenterCropPad": CenterCropPad,
+  "Attention": {**onnx_ops["Attention"], OpSetId(Domain.ONNX, 1): Attention},  # type: ignore[dict-item]
   "Range": Range, "ReduceMean": ReduceMean, "MeanVarianceNormalization": MeanVarianceNormalization, "Upsample": Upsample,
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
