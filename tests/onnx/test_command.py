@@ -198,3 +198,27 @@ def test_comparison_of_other_dtypes() -> None:
   assert of(np.array([True]), np.array([True])).within and not of(np.array([True]), np.array([False])).within
   assert of(np.float32([1]), np.array([1.00001])).within and not of(np.float16([1]), np.float32([1])).within
   assert compare("y", np.int8([7]), np.int8([8]), {"int8": 0.2}).within
+
+
+def test_profile(saved: Saved, tmp_path: Path) -> None:
+  """The report is of the cycles that the command prints; in a process of its own, in which the device is opened for it."""
+  script = "import sys; from tinytpu.cli import main; sys.argv[0] = 'tinytpu'; main()"
+  environment = {key: v for key, v in os.environ.items() if key != "DEV"} | {"PYTHONPATH": str(Path(__file__).parents[2])}
+  command_line = [sys.executable, "-c", script, "onnx", str(saved(mlp())), "--profile", str(tmp_path / "p")]
+  result = subprocess.run([*command_line, "--json"], env=environment, capture_output=True, text=True, check=False)
+  assert result.returncode == 0, result.stderr
+  fields, found = json.loads(result.stdout), json.loads((tmp_path / "p" / "report.json").read_text())
+  assert found["run"]["cycles"] == fields["cycles"] and found["run"]["launches"] == fields["launches"]
+  assert (tmp_path / "p" / "report.html").exists() and (tmp_path / "p" / "trace.pftrace").exists()
+
+
+def test_a_profile_takes_a_process_of_its_own(saved: Saved, tmp_path: Path) -> None:
+  path = saved(mlp())
+  run(path)
+  result = CliRunner().invoke(app, ["onnx", str(path), "--profile", str(tmp_path / "p")])
+  assert "has opened TINYTPU without a trace: a profile takes a process of its own" in str(result.exception)
+  result = CliRunner().invoke(app, ["onnx", str(path), "--profile", str(tmp_path / "p"), "--triage", str(tmp_path / "t")])
+  assert "take two runs" in str(result.exception)
+  result = CliRunner().invoke(app, ["onnx", str(path), "--profile", str(path)])
+  assert "expected a folder" in str(result.exception)
+  assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]

@@ -74,6 +74,27 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
   "one-hot on axis -1": ("OneHot", [ints(0, 2, -1), ints(3), np.float32([0.5, 2])], {"constants": (1,), "axis": -1}),
   "layer norm on axis -1": ("LayerNormalization", [x(2, 6), x(6), x(6)], {"axis": -1}),
   "top 2 on axis -1": ("TopK", [x(3, 5), ints(2)], {"constants": (1,), "axis": -1, "outputs": 2, "types": {1: INT64}}),
+  **{f"shift of {dtype} {direction}": ("BitShift", [np.array([200, 1, 255, 7], dtype), np.array([1, 7, 3, 0], dtype)],
+                                       {"direction": direction, "types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
+     for dtype in ("uint8", "uint32", "uint64") for direction in ("LEFT", "RIGHT")},
+  "split unevenly": ("Split", [x(7, 2)], {"outputs": 3, "version": 18, "num_outputs": 3}),
+  "split unevenly on axis -1": ("Split", [x(2, 7)], {"outputs": 4, "version": 18, "num_outputs": 4, "axis": -1}),
+  **{f"crop or pad to {size}": ("CenterCropPad", [x(5, 4), ints(*size)], {"constants": (1,), "version": 18})
+     for size in ((3, 7), (2, 6), (8, 1), (5, 3))},
+  "crop one axis": ("CenterCropPad", [x(5, 4), ints(1)], {"constants": (1,), "version": 18, "axes": [-1]}),
+  **{f"range of {dtype}": ("Range", [np.array(v, dtype) for v in (5, -4, -3)],
+                           {"constants": (0, 1, 2), "types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
+     for dtype in ("int64", "int32", "float32")},
+  "range by inputs": ("Range", [np.array(v) for v in (2, 2**33 + 1, 2**32)], {"types": {0: INT64}}),
+  "mean of integers": ("ReduceMean", [np.int32([[1, -7, 4], [2, -4, 0]]), ints(0)],
+                       {"constants": (1,), "version": 18, "types": {0: TensorProto.INT32}}),
+  "mean of all integers": ("ReduceMean", [np.int64([[2**40, -7, 4]])], {"version": 18, "types": {0: INT64}}),
+  "mean and variance": ("MeanVarianceNormalization", [x(2, 3, 4, 5)], {}),
+  "mean and variance of some": ("MeanVarianceNormalization", [x(2, 3, 4)], {"axes": [0, -1]}),
+  **{f"upsample {mode}": ("Upsample", [x(1, 2, 3, 4), np.float32([1, 1, 2, 3])], {"constants": (1,), "version": 9, "mode": mode})
+     for mode in ("nearest", "linear")},
+  "reverse sequences": ("ReverseSequence", [x(5, 3, 2), ints(5, 1, 3)], {}),
+  "reverse sequences of rows": ("ReverseSequence", [x(3, 5, 2), ints(2, 5, 1)], {"batch_axis": 0, "time_axis": 1}),
   "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),
 }
 
@@ -82,6 +103,13 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
 def test_operator(agrees: Agrees, name: str) -> None:
   op, arrays, options = CASES[name]
   agrees(*one(op, arrays, **options))
+
+
+def test_a_shift_by_all_bits_gives_nothing() -> None:
+  from tinygrad import Tensor, dtypes
+  numbers = Tensor([255, 255, 128], dtype=dtypes.uint8)
+  for direction in ("LEFT", "RIGHT"):
+    assert OURS["BitShift"](numbers, Tensor([8, 200, 9], dtype=dtypes.uint8), direction=direction).tolist() == [0, 0, 0]
 
 
 def test_an_index_out_of_range_is_refused(saved: Saved) -> None:
@@ -223,6 +251,26 @@ def test_a_loop_without_a_pass_has_no_shape_to_stack(saved: Saved) -> None:
     run(saved(proto))
 
 
+@pytest.mark.parametrize("axes, directions, out_axis, out_direction", [([0, 0], [0, 0], 0, 0), ([1, -1], [1, 0], 1, 1)])
+def test_scan(agrees: Agrees, axes: list, directions: list, out_axis: int, out_direction: int) -> None:
+  """A running sum of products, over first axes forwards and over last ones, of which one goes backwards; `w` is of the graph around it."""
+  body = helper.make_graph(
+    [helper.make_node("Mul", ["a", "b"], ["ab"]), helper.make_node("Mul", ["ab", "w"], ["abw"]),
+     helper.make_node("Add", ["s", "abw"], ["s_out"]), helper.make_node("Neg", ["s_out"], ["row"])], "body",
+    [value(name, [3]) for name in ("s", "a", "b")], [value(name, [3]) for name in ("s_out", "row")])
+  node = helper.make_node("Scan", ["s0", "x", "z"], ["last", "rows"], body=body, num_scan_inputs=2, scan_input_axes=axes,
+                          scan_input_directions=directions, scan_output_axes=[out_axis], scan_output_directions=[out_direction])
+  shape = [4, 3] if axes[0] == 0 else [3, 4]
+  agrees(model([node], [value("s0", [3]), value("x", shape), value("z", shape)], [value("last", [3]), value("rows", None)], {"w": x(3)}))
+
+
+def test_a_scan_that_gives_nothing_to_stack_has_no_shape(saved: Saved) -> None:
+  body = helper.make_graph([helper.make_node("Neg", ["a"], ["row"])], "body", [value("a", [3])], [value("row", [3])])
+  proto = model([helper.make_node("Scan", ["x"], ["rows"], body=body, num_scan_inputs=1)], [value("x", ["n", 3])], [value("rows", None)])
+  with pytest.raises((RefusedError, OnnxError), match="a scan without a pass|onnxruntime cannot run"):
+    run(saved(proto), {"x": np.zeros((0, 3), np.float32)})
+
+
 # -- onnx's own cases -------------------------------------------------------------------------------
 
 @cache
@@ -232,17 +280,20 @@ def node_cases() -> dict[str, Any]:
   with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of how its references compute
     cases = collect_testcases(None)
-  ours = {op for op in OURS if op not in ("Resize", "Gather", "ScatterND")}
+  ours = {op for op in OURS if op not in ("Resize", "Gather", "ScatterND", "Conv", "ConvTranspose", "MatMul", "Gemm")}
   return {case.name: case for case in cases if case.model.graph.node[0].op_type in ours and len(case.model.graph.node) == 1
           and all(v.type.HasField("tensor_type") for v in [*case.model.graph.input, *case.model.graph.output])}
 
 
+WITH_CASES = ["LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size", "DeformConv",
+              "NonMaxSuppression", "RoiAlign", "MelWeightMatrix", "BitShift", "ReverseSequence"]
+
+
 def test_onnx_has_cases_of_our_operators() -> None:
-  found = {case.model.graph.node[0].op_type for case in node_cases().values()}
-  assert found >= {"LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"}
+  assert {case.model.graph.node[0].op_type for case in node_cases().values()} >= set(WITH_CASES)
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN", "If", "Loop", "Squeeze", "Unsqueeze", "Softmax", "LogSoftmax", "Hardmax", "Size"])
+@pytest.mark.parametrize("op", WITH_CASES)
 def test_onnx_s_cases(saved: Saved, op: str) -> None:
   """With the outputs that come with them, not those of onnxruntime."""
   tried = 0
@@ -258,3 +309,19 @@ def test_onnx_s_cases(saved: Saved, op: str) -> None:
         assert found.within, f"{name}: {found}"
       tried += 1
   assert tried
+
+
+# -- attention --------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("mask", [None, (5, 6), (1, 4, 5, 6), (1, 1, 5, 6)])
+def test_heads_of_queries_that_share_keys(agrees: Agrees, mask: tuple | None) -> None:
+  """Four to two, as onnxruntime pairs them, with four axes and with three."""
+  arrays = [x(1, 4, 5, 8), x(1, 2, 6, 8), x(1, 2, 6, 8)[:, ::-1].copy()] + ([x(*mask)] if mask else [])
+  agrees(*one("Attention", arrays, version=23))
+  arrays = [x(1, 5, 32), x(1, 6, 16), -x(1, 6, 16)] + ([x(*mask)] if mask else [])
+  agrees(*one("Attention", arrays, version=23, q_num_heads=4, kv_num_heads=2))
+
+
+def test_attention_to_what_came_before(agrees: Agrees) -> None:
+  arrays = [x(1, 4, 5, 8), x(1, 2, 5, 8), -x(1, 2, 5, 8), None, x(1, 2, 3, 8), 2 * x(1, 2, 3, 8)]
+  agrees(*one("Attention", arrays, 3, version=23))

@@ -49,3 +49,17 @@ def test_shares(saved: Callable[..., Path], floats: Callable[..., np.ndarray]) -
   proto, inputs = one("MatMul", [floats(33, 33), floats(33, 33)])
   padded = run(saved(proto), inputs)
   assert padded.useful_share is not None and padded.useful_share < padded.matrix_share
+
+
+CONVOLUTION = helper.make_node("Conv", ["a", "w"], ["c"], pads=[1, 1, 1, 1])
+FUSED = {"joined before": [helper.make_node("Concat", ["x", "x"], ["a"], axis=2), CONVOLUTION, helper.make_node("Identity", ["c"], ["y"])],
+         "padded before": [helper.make_node("Pad", ["x", "p"], ["a"], mode="reflect"), CONVOLUTION, helper.make_node("Relu", ["c"], ["y"])],
+         "summed after": [helper.make_node("Identity", ["x"], ["a"]), CONVOLUTION, helper.make_node("GlobalMaxPool", ["c"], ["y"])]}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_products_are_kernels_of_their_own(saved: Callable[..., Path], name: str) -> None:
+  """Fused with what is before or after it, this convolution would not be made by the matrix unit."""
+  weights = {"w": np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32), "p": np.array([0, 0, 2, 2, 0, 0, 2, 2])}
+  result = run(saved(model(FUSED[name], [value("x", [1, 16, 12, 12])], [value("y", None)], weights)))
+  assert result.within and result.matrix_share > 0.8

@@ -21,8 +21,13 @@ _DEVICES = {EngineChoice.ISS: "TINYTPU", EngineChoice.RTL: "RTL+TINYTPU", Engine
 @app.command()
 def onnx(
     file: Annotated[Path, typer.Argument(help="the model, FILE.onnx", metavar="MODEL")],
-    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="FILE.npz, FILE.npy, NAME=FILE.npy or NAME=1,2,3; "
-                                                     "inputs that are not given are random")] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="FILE.npz, FILE.npy, NAME=FILE.npy, NAME=photo.png or "
+                                                     "NAME=1,2,3; inputs that are not given are random")] = None,
+    fit: Annotated[str, typer.Option("--fit", help="how images come to the declared size: stretch, crop or pad")] = "stretch",
+    mean: Annotated[str, typer.Option("--mean", help="of images: (pixel / 255 - mean) / std; one number, or one a channel: 0.5,0.5,0.5"
+                                      )] = "0",
+    std: Annotated[str, typer.Option("--std", help="see --mean")] = "1",
+    bgr: Annotated[bool, typer.Option("--bgr", help="of images: channels in the order blue, green, red")] = False,
     dim: Annotated[list[str] | None, typer.Option("--dim", help="size of a free dimension: batch=1")] = None,
     seed: Annotated[int, typer.Option("--seed", "-s", min=0, help="seed of random inputs")] = 0,
     engine: Engine = EngineChoice.ISS,
@@ -31,7 +36,9 @@ def onnx(
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this file, FILE.npz")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the report as JSON")] = False,
     triage: Annotated[Path | None, typer.Option("--triage", help="run operator by operator, compare each with onnxruntime's, and write the "
-                                                "page to FILE.html or FILE.json, or both to a folder")] = None) -> None:
+                                                "page to FILE.html or FILE.json, or both to a folder")] = None,
+    profile: Annotated[Path | None, typer.Option("--profile", help="write to this folder where the cycles went, as `tinytpu profile` does"
+                                                 )] = None) -> None:
   """Run an ONNX model on the device and compare its outputs with onnxruntime's.
 
   Exit code 4 if the engines differ, 5 if an output is outside the error budget.
@@ -41,9 +48,12 @@ def onnx(
     raise UsageError(f"--save {save}: outputs are written as FILE.npz")
   if triage is not None and triage.suffix not in (".html", ".json", ""):
     raise UsageError(f"--triage {triage}: expected FILE.html, FILE.json or a folder")
-  for path in (save, triage):
+  for path in (save, triage, profile):
     if path is not None and not path.parent.is_dir():
       raise UsageError(f"{path}: there is no folder {path.parent}")
+  if profile is not None and (triage is not None or (profile.exists() and not profile.is_dir())):
+    raise UsageError("--profile is of the model as it runs, --triage of operators one by one: take two runs" if triage is not None
+                     else f"--profile {profile}: expected a folder")
   try:
     from .. import onnx as models
   except ModuleNotFoundError as error:
@@ -54,28 +64,46 @@ def onnx(
 
   from ..machine.both import EngineMismatch
   from ..onnx.compare import read_budgets
-  from ..onnx.inputs import dimensions, read
+  from ..onnx.images import SUFFIXES, Fit, Pixels
+  from ..onnx.inputs import dimensions, numbers, read
+  if fit not in list(Fit):
+    raise UsageError(f"--fit {fit}: expected {', '.join(Fit)}")
+  collector = None
+  if profile is not None:
+    from ..profile.collect import Collector, need_packages
+    need_packages()
+    collector = Collector()
   try:
+    pixels = Pixels(Fit(fit), numbers(mean, "--mean"), numbers(std, "--std", positive=True), bgr)
+    if pixels != Pixels() and not any(text.lower().endswith(SUFFIXES) for text in inputs or []):
+      raise UsageError("--fit, --mean, --std and --bgr are of images: give one with --input")
     with Context(DEV=f"{_DEVICES[engine]}::{config.name}"), progress(file.name) as report, _watched(report) as tell:
       model = models.load(file)
-      given, dims, budgets = read(inputs or [], model), dimensions(dim or []), read_budgets(budget or [])
+      dims, budgets = dimensions(dim or []), read_budgets(budget or [])
+      given = read(inputs or [], model, dims, pixels)
       page = result = None
       if triage is not None:
         from ..onnx.triage import triage as look
         from ..onnx.triage import with_fused
         page = look(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell)
       if page is None or not page.refused:
-        result = models.run(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell)
+        result = models.run(model, given, dims=dims, seed=seed, budgets=budgets, tell=tell, watcher=collector)
         page = with_fused(page, result) if page is not None else None
   except models.OnnxError as error:
     raise UsageError(str(error)) from error
   except EngineMismatch as error:
     say(str(error), "bold red", to=errors)
     raise typer.Exit(Exit.MISMATCH) from error
-  written = []
+  written = list[Path]()
   if page is not None and triage is not None:
     from ..onnx.pages import write
-    written = write(page, triage)
+    written += write(page, triage)
+  if profile is not None and collector is not None and collector.launches:
+    from ..profile.report import FILES
+    from ..profile.report import write as write_profile
+    profile.mkdir(exist_ok=True)
+    write_profile(collector, profile)
+    written += [profile / name for name in FILES]
   if save is not None and result is not None:
     _save(save, result)
   if as_json:
@@ -85,6 +113,7 @@ def onnx(
     _show(file.name, result)
   if page is not None and not as_json:
     say(f"triage: {page.verdict}", "green" if page.first is None and result is not None and result.within else "bold red")
+  if written and not as_json:
     say(f"written: {', '.join(map(str, written))}")
   if page is not None and page.refused:
     raise models.RefusedError(page.refused)

@@ -1,4 +1,4 @@
-"""If and Loop: the branch that is taken, and as many passes as are made, with shapes that are known when they run."""
+"""If, Loop and Scan: the branch that is taken, and as many passes as are made, with shapes that are known when they run."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -60,3 +60,33 @@ def Loop(M: Tensor | None = None, cond: Tensor | None = None, *carried: Tensor, 
   if stacks and not number:
     raise NotImplementedError("a loop without a pass, whose stacked outputs have no known shape")
   return (*values, *(Tensor.stack(*stack) for stack in stacks))
+
+
+def Scan(*inputs: Tensor, body: OnnxRunner, num_scan_inputs: int, intermediate_tensors: Mapping[str, Any],
+         scan_input_axes: Sequence[int] | None = None, scan_input_directions: Sequence[int] | None = None,
+         scan_output_axes: Sequence[int] | None = None, scan_output_directions: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+  """ONNX's Scan from version 9 on: a pass for each slice of the scanned inputs; the last states, then what each pass gave, stacked.
+  Directions of 1 go backwards."""
+  count = len(inputs) - num_scan_inputs
+  states, scanned = list(inputs[:count]), inputs[count:]
+  outputs = len(body.graph_outputs) - count
+  axes = [x._resolve_dim(a) for x, a in zip(scanned, scan_input_axes or [0] * num_scan_inputs, strict=True)]
+  lengths = {int(x.shape[a]) for x, a in zip(scanned, axes, strict=True)}
+  if len(lengths) != 1:
+    raise ValueError(f"scanned inputs of lengths {sorted(lengths)}")
+  length, = lengths
+  if not length and outputs:
+    raise NotImplementedError("a scan without a pass, whose stacked outputs have no known shape")
+  backwards, stacks = scan_input_directions or [0] * num_scan_inputs, [list[Tensor]() for _ in range(outputs)]
+  for number in range(length):
+    places = [length - 1 - number if back else number for back in backwards]
+    slices = [x[(slice(None),) * axis + (place,)] for x, axis, place in zip(scanned, axes, places, strict=True)]
+    results = [value.contiguous() for value in call(body, intermediate_tensors, [*states, *slices])]
+    Tensor.realize(*results)
+    states = results[:count]
+    for stack, value in zip(stacks, results[count:], strict=True):
+      stack.append(value)
+  joined = []
+  for stack, axis, back in zip(stacks, scan_output_axes or [0] * outputs, scan_output_directions or [0] * outputs, strict=True):
+    joined.append(Tensor.stack(*(reversed(stack) if back else stack), dim=axis))
+  return (*states, *joined)

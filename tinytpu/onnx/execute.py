@@ -18,6 +18,7 @@ from .. import boot  # noqa: F401  (tells tinygrad of the device where the packa
 from ..backend.device import TinyTPUDevice
 from ..backend.renderer import DEFAULT_PRESET
 from ..backend.runtime import stats as statistics
+from ..backend.runtime import watch
 from ..config import Config, preset
 from ..isa import timing
 from . import reference
@@ -93,12 +94,13 @@ class Result:
 
 
 def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = None, *, dims: Mapping[str, int] | None = None, seed: int = 0,
-        budgets: Mapping[str, float] | None = None, tell: Tell = silent) -> Result:
+        budgets: Mapping[str, float] | None = None, tell: Tell = silent, watcher: watch.Watcher | None = None) -> Result:
   """Run a model on tinygrad's default device, which must be TINYTPU, and on onnxruntime.
 
   Args:
     inputs: arrays by name; those left out are random (see inputs.complete, also for `dims` and `seed`).
     budgets: largest relative errors, by dtype (see compare.budget_of).
+    watcher: told of the launches whose cycles are counted, and of no others. The device must not be open yet.
 
   Raises:
     OnnxError: model, inputs or device cannot be used; nothing has run. RefusedError: an operator or kernel is refused.
@@ -108,7 +110,7 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
   model = model if isinstance(model, Model) else load(model)
   arrays = complete(model, inputs or {}, dims, seed)
   check_memory(model, arrays)
-  device = the_device()
+  device = the_device(watcher)
   tell("onnxruntime")
   expected = reference.outputs(model.proto, arrays)
   proto, notes = prepared(model, arrays)
@@ -122,10 +124,11 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
     statistics.stats.reset()
     started = time.perf_counter()
     tell("running")
-    values = {name: tensor(value).contiguous() for name, value in runner(tensors).items()}  # moving them into place is part of it
-    pending = [value for value in values.values() if value.numel()]
-    if pending:
-      Tensor.realize(*pending)
+    with told(device, watcher):
+      values = {name: tensor(value).contiguous() for name, value in runner(tensors).items()}  # moving them into place is part of it
+      pending = [value for value in values.values() if value.numel()]
+      if pending:
+        Tensor.realize(*pending)
     seconds = time.perf_counter() - started
     sums = statistics.stats
     cycles, names, counters, simulation = sums.cycles, Counter(sums.kernels), dict(sums.counters), sums.seconds
@@ -135,17 +138,43 @@ def run(model: Model | str | Path, inputs: Mapping[str, np.ndarray] | None = Non
                 max(0.0, seconds - simulation), simulation, notes, multiplications(proto))
 
 
-def the_device() -> TinyTPUDevice:
-  """tinygrad's default device. Raises OnnxError: it is no TINYTPU, or this process opened it as another machine."""
+def the_device(watcher: watch.Watcher | None = None) -> TinyTPUDevice:
+  """tinygrad's default device, opened for `watcher` if there is one.
+
+  Raises:
+    OnnxError: it is no TINYTPU, or this process has opened it as another machine, or without a watcher.
+  """
   name = Device.DEFAULT
   if name.split(":")[0] != "TINYTPU":
     raise OnnxError(f"tinygrad's device is {name}: choose DEV=TINYTPU")
-  device = Device[name]
+  before = watch.watcher
+  watch.watcher = watcher or before
+  try:
+    device = Device[name]
+  finally:
+    watch.watcher = before
   assert isinstance(device, TinyTPUDevice)
   kind = (DEV.target("TINYTPU").interface or "iss").lower()
   if (device.kind, device.config.name) != (kind, _wanted().name):
     raise OnnxError(f"this process has opened {name} as {device.kind} {device.config.name} and cannot change to {kind} {_wanted().name}")
+  if watcher is not None and device.trace is None:
+    raise OnnxError(f"this process has opened {name} without a trace: a profile takes a process of its own")
   return device
+
+
+@contextmanager
+def told(device: TinyTPUDevice, watcher: watch.Watcher | None) -> Iterator[None]:
+  """Within the block, `watcher` is told of all launches, if it is one."""
+  if watcher is None:
+    yield
+    return
+  assert device.trace is not None
+  device.trace.clear()
+  before, watch.watcher = watch.watcher, watcher
+  try:
+    yield
+  finally:
+    watch.watcher = before
 
 
 def _wanted() -> Config:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import images
 from .errors import OnnxError
 from .model import Model, Value
 
@@ -38,16 +39,20 @@ def complete(model: Model, given: Mapping[str, np.ndarray], dims: Mapping[str, i
           for value in model.inputs}
 
 
-def read(texts: Sequence[str], model: Model) -> dict[str, np.ndarray]:
-  """Arrays from the command line: "FILE.npz" (names are those of inputs), "FILE.npy" (of a model with one input), "NAME=FILE.npy",
-  or "NAME=1,2,3": numbers, which take the declared dtype and shape.
+def read(texts: Sequence[str], model: Model, dims: Mapping[str, int] | None = None, pixels: images.Pixels | None = None
+         ) -> dict[str, np.ndarray]:
+  """Arrays from the command line: "FILE.npz" (names are those of inputs), "FILE.npy" or an image (of a model with one input),
+  "NAME=FILE.npy", "NAME=photo.png", or "NAME=1,2,3": numbers, which take the declared dtype and shape.
+
+  Args:
+    dims: sizes of free dimensions, which images are made to fit. pixels: how.
 
   Raises:
     OnnxError: a text that is none of these, a file that holds something else, an input given twice. OSError: no such file.
   """
   found: dict[str, np.ndarray] = {}
   for text in texts:
-    for name, array in _read(text, model).items():
+    for name, array in _read(text, model, dims or {}, pixels or images.Pixels()).items():
       if name in found:
         raise OnnxError(f"input {name!r} is given twice")
       found[name] = array
@@ -67,22 +72,37 @@ def dimensions(texts: Sequence[str]) -> dict[str, int]:
   return found
 
 
-def _read(text: str, model: Model) -> dict[str, np.ndarray]:
+def numbers(text: str, name: str, positive: bool = False) -> tuple[float, ...]:
+  """Numbers from the text of the option `name`, "0.5" or "0.4,0.5,0.6". Raises OnnxError: it has others, or one that is not positive."""
+  try:
+    found = tuple(map(float, text.split(",")))
+  except ValueError:
+    found = ()
+  if not found or not np.isfinite(found).all() or (positive and min(found) <= 0):
+    raise OnnxError(f"{name} {text}: expected {'positive ' if positive else ''}numbers such as 0.5 or 0.4,0.5,0.6")
+  return found
+
+
+def _read(text: str, model: Model, dims: Mapping[str, int], pixels: images.Pixels) -> dict[str, np.ndarray]:
   name, equals, rest = text.partition("=")
   if not equals or Path(text).exists():
     if text.endswith(".npz"):
       return _load(Path(text))
-    if not text.endswith(".npy"):
-      raise OnnxError(f"{text!r}: expected FILE.npz, FILE.npy, NAME=FILE.npy or NAME=NUMBERS")
+    if not _is_file(text):
+      raise OnnxError(f"{text!r}: expected FILE.npz, FILE.npy or an image, NAME=FILE.npy, NAME=IMAGE or NAME=NUMBERS")
     if len(model.inputs) != 1:
       raise OnnxError(f"{text!r}: the model has {len(model.inputs)} inputs; name one: NAME={text}")
-    return {model.inputs[0].name: _load(Path(text))[""]}
+    name, rest = model.inputs[0].name, text
   if rest.endswith(".npy"):
     return {name: _load(Path(rest))[""]}
   value = next((value for value in model.inputs if value.name == name), None)
   if value is None:
     raise OnnxError(f"{text!r}: the model has no input {name!r}; its inputs: {', '.join(v.name for v in model.inputs) or 'none'}")
-  return {name: _numbers(rest, value, text)}
+  return {name: images.read(Path(rest), value, dims, pixels) if _is_file(rest) else _numbers(rest, value, text)}
+
+
+def _is_file(text: str) -> bool:
+  return text.endswith(".npy") or text.lower().endswith(images.SUFFIXES)
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
@@ -100,7 +120,7 @@ def _numbers(text: str, value: Value, whole: str) -> np.ndarray:
     numbers = [float(part) if dtype.kind == "f" else int(part, 0) for part in text.split(",")]
     array = np.array(numbers, dtype)
   except (ValueError, OverflowError):
-    raise OnnxError(f"{whole!r}: expected numbers of type {value.dtype}, or a file whose name ends in .npy") from None
+    raise OnnxError(f"{whole!r}: expected numbers of type {value.dtype}, an image, or a file whose name ends in .npy") from None
   fixed = value.shape is not None and all(isinstance(size, int) for size in value.shape)
   if not fixed:
     return array.reshape(()) if value.shape == () else array

@@ -11,9 +11,14 @@ from tinygrad import Tensor, dtypes
 from tinygrad.helpers import prod
 from tinygrad.nn.onnx import Domain, OpSetId, onnx_ops
 
-from .control import If, Loop
+from .control import If, Loop, Scan
+from .detection import NonMaxSuppression
 from .model import graphs
 from .recurrent import GRU, LSTM, RNN
+from .resize import Resize, Resize_10, Upsample
+from .sampling import DeformConv, GridSample, RoiAlign
+from .signals import DFT, DFT_17, STFT, MelWeightMatrix
+from .windows import Col2Im, ConvTranspose, GlobalLpPool, LpPool, MaxPool, MaxUnpool
 
 _FEW = 8
 """Constant indices up to which Gather takes slices and joins them; more are looked up."""
@@ -68,16 +73,68 @@ def Slice(data: Tensor, starts: Sequence[int], ends: Sequence[int], axes: Sequen
   return data[tuple(bounds)]
 
 
+def Split(data: Tensor, split: Sequence[int] | None = None, *, num_outputs: int = 0, axis: int = 0) -> tuple[Tensor, ...]:
+  """ONNX's Split; of parts that are not equal, tinygrad makes several shorter, and not only the last."""
+  size = int(data.shape[axis])
+  each = -(-size // max(num_outputs, 1))
+  return data.split(list(split) if split is not None else [max(0, min(each, size - i * each)) for i in range(num_outputs)], axis)
+
+
+def Range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+  """ONNX's Range, of its inputs' dtype; tinygrad's integers are int32."""
+  first, end, step = (value.reshape(()).item() for value in (start, limit, delta))
+  return Tensor.arange(first, end, step, dtype=start.dtype)
+
+
+def ReduceMean(data: Tensor, *inputs: Any, **options: Any) -> Tensor:
+  """ONNX's ReduceMean; tinygrad's mean of integers is a float."""
+  mean: Any = onnx_ops["ReduceMean"]
+  if not dtypes.is_int(data.dtype):
+    return mean(data, *inputs, **options)
+  total: Any = onnx_ops["ReduceSum"]
+  sums = total(data, *inputs, **options).cast(data.dtype)
+  return sums.div(data.numel() // max(int(sums.numel()), 1), rounding_mode="trunc").cast(data.dtype)
+
+
+def CenterCropPad(input_data: Tensor, shape: Sequence[int], *, axes: Sequence[int] | None = None) -> Tensor:
+  """ONNX's CenterCropPad; tinygrad's cuts odd sizes off one element too early."""
+  sizes = dict(zip([input_data._resolve_dim(a) for a in axes] if axes else range(input_data.ndim), shape, strict=True))
+  for axis, size in sizes.items():
+    before = int(input_data.shape[axis])
+    cut = max(0, before - size) // 2
+    input_data = input_data[(slice(None),) * axis + (slice(cut, cut + min(size, before)),)]
+    more = max(0, size - before)
+    input_data = input_data.pad(tuple((more // 2, more - more // 2) if a == axis else (0, 0) for a in range(input_data.ndim)))
+  return input_data
+
+
+def MeanVarianceNormalization(X: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
+  """ONNX's MeanVarianceNormalization; tinygrad's cannot be given axes."""
+  centred = X - X.mean(tuple(axes), keepdim=True)
+  return centred / ((centred * centred).mean(tuple(axes), keepdim=True).sqrt() + 1e-9)
+
+
+def Attention(Q: Tensor, K: Tensor, V: Tensor, attn_mask: Tensor | None = None, *inputs: Any, q_num_heads: int | None = None,
+              kv_num_heads: int | None = None, **options: Any) -> tuple[Tensor, ...]:
+  """ONNX's Attention. Of several heads of queries for one of keys, those that follow each other belong together, as onnxruntime has it; for
+  tinygrad's they are those with the same rest, so heads are put in that order and back."""
+  heads, groups = (int(Q.shape[1]), int(K.shape[1])) if Q.ndim == 4 else (q_num_heads or 1, kv_num_heads or 1)
+  axis, each = (1 if Q.ndim == 4 else 2), heads // groups
+
+  def reordered(x: Tensor, axis: int, rows: int) -> Tensor:
+    shape = (*x.shape[:axis], rows, heads // rows, int(x.shape[axis]) // heads, *x.shape[axis + 1:])
+    return x.reshape(shape).transpose(axis, axis + 1).reshape(x.shape)
+  if attn_mask is not None and attn_mask.ndim == 4 and attn_mask.shape[1] == heads:
+    attn_mask = reordered(attn_mask, 1, groups)
+  function: Any = _ATTENTION
+  result, *present, products = function(reordered(Q, axis, groups), K, V, attn_mask, *inputs, q_num_heads=q_num_heads,
+                                        kv_num_heads=kv_num_heads, **options)
+  return (reordered(result, axis, each), *present, reordered(products, 1, each))
+
+
 def Size(data: Tensor) -> Tensor:
   """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
   return Tensor(data.numel(), dtype=dtypes.int64)
-
-
-def Resize(X: Tensor, *inputs: Any, axes: Sequence[int] | None = None, **options: Any) -> Tensor:
-  """ONNX's Resize; tinygrad's takes negative axes literally."""
-  chosen = {} if axes is None else {"axes": [X._resolve_dim(a) for a in axes]}
-  resize: Any = onnx_ops["Resize"]
-  return resize(X, *inputs, **chosen, **options)
 
 
 def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -88,12 +145,34 @@ def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
   return ((x / scale).round() + zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
 
 
+def BitShift(X: Tensor, Y: Tensor, *, direction: str) -> Tensor:
+  """ONNX's BitShift of unsigned integers; by as many bits as there are, or more, it gives 0."""
+  bits = X.dtype.itemsize * 8
+  by = Y.clip(0, bits - 1)
+  return (Y < bits).where(X.lshift(by) if direction == "LEFT" else X.rshift(by), 0)
+
+
+def ReverseSequence(input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+  """ONNX's ReverseSequence: of each sequence the first elements in opposite order, as many as it has."""
+  step = Tensor.arange(int(input.shape[time_axis])).reshape([-1 if a == time_axis else 1 for a in range(input.ndim)])
+  length = sequence_lens.reshape([-1 if a == batch_axis else 1 for a in range(input.ndim)])
+  return input.gather(time_axis, (step < length).where(length - 1 - step, step).expand(*input.shape))
+
+
 def _copied(name: str) -> FunctionType:
   """tinygrad's operator of that name on copies of its inputs, which it changes in place while others may need them."""
   def on_copies(*inputs: Any, **options: Any) -> Any:
     function: Any = onnx_ops[name]
     return function(*(value.clone() if isinstance(value, Tensor) else value for value in inputs), **options)
   return on_copies  # type: ignore[return-value]
+
+
+def _alone(function: Any) -> FunctionType:
+  """A product as kernels of its own: what it takes and gives goes through memory. Fused with what makes its operand
+  or sums up its result, a product may be kept off the matrix unit, or be made anew for each sum (`make models` tells the cycles)."""
+  def alone(x: Tensor, *inputs: Any, **options: Any) -> Tensor:
+    return function(x.contiguous(), *inputs, **options).contiguous()
+  return alone  # type: ignore[return-value]
 
 
 def _flattened(function: Callable[[Tensor], Tensor]) -> FunctionType:
@@ -116,9 +195,20 @@ def _versions(old: Callable, new: Callable) -> dict[OpSetId, Callable]:
   return {OpSetId(Domain.ONNX, 1): old, OpSetId(Domain.ONNX, 13): new}
 
 
+_ATTENTION = onnx_ops["Attention"][OpSetId(Domain.ONNX, 1)]  # type: ignore[index]
+
 OURS: dict[str, Any] = {
-  "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze,
-  "Slice": Slice, "Size": Size, "DynamicQuantizeLinear": DynamicQuantizeLinear, "Resize": Resize,
+  "LSTM": LSTM, "GRU": GRU, "RNN": RNN, "If": If, "Loop": Loop, "Scan": {OpSetId(Domain.ONNX, 9): Scan},
+  "GridSample": GridSample, "RoiAlign": RoiAlign, "DeformConv": DeformConv, "NonMaxSuppression": NonMaxSuppression,
+  "DFT": {OpSetId(Domain.ONNX, 17): DFT_17, OpSetId(Domain.ONNX, 20): DFT}, "STFT": STFT, "MelWeightMatrix": MelWeightMatrix,
+  "LpPool": LpPool, "GlobalLpPool": GlobalLpPool, "Col2Im": Col2Im, "BitShift": BitShift, "ReverseSequence": ReverseSequence,
+  "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze, "Slice": Slice, "Size": Size,
+  "DynamicQuantizeLinear": DynamicQuantizeLinear,
+  "Resize": {OpSetId(Domain.ONNX, 10): Resize_10, OpSetId(Domain.ONNX, 11): Resize},
+  "Conv": _alone(onnx_ops["Conv"]), "ConvTranspose": _alone(ConvTranspose), "MatMul": _alone(onnx_ops["MatMul"]),
+  "Gemm": _alone(onnx_ops["Gemm"]), "MaxPool": MaxPool, "MaxUnpool": MaxUnpool, "Split": Split, "CenterCropPad": CenterCropPad,
+  "Attention": {**onnx_ops["Attention"], OpSetId(Domain.ONNX, 1): Attention},  # type: ignore[dict-item]
+  "Range": Range, "ReduceMean": ReduceMean, "MeanVarianceNormalization": MeanVarianceNormalization, "Upsample": Upsample,
   "ScatterND": _copied("ScatterND"), "TensorScatter": _copied("TensorScatter"),
   "Softmax": _versions(_flattened(lambda x: x.softmax(-1)), _last(lambda x, axis: x.softmax(axis))),
   "LogSoftmax": _versions(_flattened(lambda x: x.log_softmax(-1)), _last(lambda x, axis: x.log_softmax(axis))),

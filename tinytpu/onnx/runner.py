@@ -78,13 +78,16 @@ class Runner(OnnxRunner):
     self._python_const_cache.clear()  # of other inputs
     return super().__call__(inputs, debug)
 
+  def _get_python_const(self, name: str, op: str, idx: int) -> Any:
+    return self.graph_values[name] if op == "Range" else super()._get_python_const(name, op, idx)  # whose numbers tell no dtype
+
   def _select_op(self, op: str, required_opset: OpSetId) -> FunctionType:
     function = super()._select_op(op, required_opset)
     number, self.position = self.position, self.position + 1
     node = self.graph_nodes[number]
 
     def run(*inputs: Any, **options: Any) -> Any:
-      if op in ("If", "Loop"):
+      if op in ("If", "Loop", "Scan"):
         options["intermediate_tensors"] = dict(self.graph_values)
       try:
         result = function(*inputs, **options)
