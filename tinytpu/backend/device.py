@@ -210,6 +210,7 @@ class TinyTPUDevice(Compiled):
     self._code_blocks |= blocks
     self.engine.hbm[at:at + len(code)] = np.frombuffer(code, np.uint8)
     self._code_sizes[at] = len(code)
+    stats.programs += 1
     return at
 
   def code(self, address: int) -> np.ndarray:
