@@ -17,7 +17,7 @@ WARM = 2
 """Steps before the measured ones: TinyJit runs the first as it is and captures the second, so that both compile."""
 
 
-class InputError(ValueError):
+class InputError(Exception):
   """Something that was given cannot be used; the message says what and why, in one sentence."""
 
 

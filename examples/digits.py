@@ -4,6 +4,10 @@ Goal: 97% of the held-out digits. A step draws its batch on the device, so that 
 """
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
+from typing import Any
+
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
 from tinytpu.demo.digits import Split, load
@@ -29,40 +33,49 @@ def tensors(split: Split) -> tuple[Tensor, Tensor]:
   return Tensor(split.images.reshape(-1, 1, 8, 8)).realize(), Tensor(split.labels.astype("int32")).realize()
 
 
-def main() -> int:
-  """Train, print, draw."""
-  parser = options(__doc__, steps=600, rate=0.0)
-  parser.add_argument("--optimizer", choices=("adam", "sgd"), default="adam")
-  parser.add_argument("--batch", type=int, default=64)
-  a = parser.parse_args()
-  Tensor.manual_seed(a.seed)
+def prepare(seed: int, batch: int, rate: float, optimizer: str, net_class: type[Net] = Net) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+  """A step of training, which returns its loss, and the accuracy on the held-out digits. rate: 0 stands for the optimizer's usual one."""
+  Tensor.manual_seed(seed)
   train, held_out = load()
   (x, y), (xt, yt) = tensors(train), tensors(held_out)
-  net = Net()
+  net = net_class()
   parameters = nn.state.get_parameters(net)
-  if a.optimizer == "adam":
-    optimizer = nn.optim.Adam(parameters, lr=a.rate or 2e-3)
+  if optimizer == "adam":
+    adapt = nn.optim.Adam(parameters, lr=rate or 2e-3)
   else:
-    optimizer = nn.optim.SGD(parameters, lr=a.rate or 0.05, momentum=0.9)
+    adapt = nn.optim.SGD(parameters, lr=rate or 0.05, momentum=0.9)
 
   @TinyJit
   def step() -> Tensor:
-    optimizer.zero_grad()
-    chosen = Tensor.randint(a.batch, high=x.shape[0])
+    adapt.zero_grad()
+    chosen = Tensor.randint(batch, high=x.shape[0])
     loss = net(x[chosen]).sparse_categorical_crossentropy(y[chosen]).backward()
-    return loss.realize(*optimizer.schedule_step())
+    return loss.realize(*adapt.schedule_step())
 
   @TinyJit
   def accuracy() -> Tensor:
     return (net(xt).argmax(axis=1) == yt).mean().realize()
+  return step, accuracy
 
+
+def learn(a: argparse.Namespace, step: Callable[[], Tensor], accuracy: Callable[[], Tensor], **more: Any) -> int:
+  """Train, print, draw."""
   report = Report(a, "held-out accuracy")
   for n in range(1, a.steps + 1):
     with Context(TRAINING=1):
       report.step(step().item())
     if n % 50 == 0 or n == a.steps:
       report.evaluated(accuracy().item())
-  return report.finish(GOAL)
+  return report.finish(GOAL, **more)
+
+
+def main() -> int:
+  """Read the options and train."""
+  parser = options(__doc__, steps=600, rate=0.0)
+  parser.add_argument("--optimizer", choices=("adam", "sgd"), default="adam")
+  parser.add_argument("--batch", type=int, default=64)
+  a = parser.parse_args()
+  return learn(a, *prepare(a.seed, a.batch, a.rate, a.optimizer), optimizer=a.optimizer)
 
 
 if __name__ == "__main__":

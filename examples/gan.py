@@ -6,6 +6,7 @@ clusters fails), and at least 90% lie within three standard deviations of a clus
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from tinygrad import Tensor, TinyJit, nn
@@ -38,33 +39,38 @@ def near(points: np.ndarray) -> np.ndarray:
   return (distances < 3 * DEVIATION).mean(axis=0)
 
 
-def main() -> int:
-  """Train, print, draw."""
-  parser = options(__doc__, steps=4000, rate=1e-3)
-  parser.add_argument("--batch", type=int, default=256)
-  a = parser.parse_args()
-  Tensor.manual_seed(a.seed)
+def prepare(seed: int, batch: int, rate: float) -> tuple[Callable[[], tuple[Tensor, Tensor]], Callable[[], Tensor]]:
+  """A step of training, which returns the losses of discriminator and generator, and 2,000 generated points."""
+  Tensor.manual_seed(seed)
   centres = Tensor(CENTRES).realize()
   generator, discriminator = Perceptron(NOISE, 2), Perceptron(2, 1, leak=0.2)
-  for_generator, for_discriminator = (nn.optim.Adam(nn.state.get_parameters(net), lr=a.rate, b1=0.5) for net in (generator, discriminator))
+  for_generator, for_discriminator = (nn.optim.Adam(nn.state.get_parameters(net), lr=rate, b1=0.5) for net in (generator, discriminator))
 
   @TinyJit
   def step() -> tuple[Tensor, Tensor]:
     """One step of each; losses of discriminator and generator."""
     for_discriminator.zero_grad()
-    real = centres[Tensor.randint(a.batch, high=CLUSTERS)] + DEVIATION * Tensor.randn(a.batch, 2)
-    fake = generator(Tensor.randn(a.batch, NOISE))
+    real = centres[Tensor.randint(batch, high=CLUSTERS)] + DEVIATION * Tensor.randn(batch, 2)
+    fake = generator(Tensor.randn(batch, NOISE))
     told = ((-discriminator(real)).softplus() + discriminator(fake.detach()).softplus()).mean().backward()
     told.realize(*for_discriminator.schedule_step())
     for_generator.zero_grad()
-    fooled = (-discriminator(generator(Tensor.randn(a.batch, NOISE)))).softplus().mean().backward()
+    fooled = (-discriminator(generator(Tensor.randn(batch, NOISE)))).softplus().mean().backward()
     fooled.realize(*for_generator.schedule_step())
     return told, fooled
 
   @TinyJit
   def sample() -> Tensor:
     return generator(Tensor.randn(2000, NOISE)).realize()
+  return step, sample
 
+
+def main() -> int:
+  """Train, print, draw."""
+  parser = options(__doc__, steps=4000, rate=1e-3)
+  parser.add_argument("--batch", type=int, default=256)
+  a = parser.parse_args()
+  step, sample = prepare(a.seed, a.batch, a.rate)
   report = Report(a, "points near a cluster", every=250)
   for n in range(1, a.steps + 1):
     with Context(TRAINING=1):

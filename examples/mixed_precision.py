@@ -5,12 +5,10 @@ Goal: 97% of the held-out digits.
 """
 from __future__ import annotations
 
-from tinygrad import Tensor, TinyJit, dtypes, nn
-from tinygrad.helpers import Context
-from tinytpu.demo.digits import load
+from tinygrad import Tensor, nn
 
-from .common import Report, options, run
-from .digits import GOAL, Net, tensors
+from .common import options, run
+from .digits import Net, learn, prepare
 
 
 class Bfloat16Net(Net):
@@ -22,38 +20,23 @@ class Bfloat16Net(Net):
     return x.flatten(1).dropout(0.3).linear(w3.transpose(), b3).float()
 
 
+class Bfloat16Weights(Bfloat16Net):
+  """The same with weights that are kept in bfloat16 too."""
+
+  def __init__(self) -> None:
+    super().__init__()
+    for weight in nn.state.get_parameters(self):
+      weight.replace(weight.bfloat16().contiguous().realize())
+
+
 def main() -> int:
-  """Train, print, draw."""
-  parser = options(__doc__, steps=600, rate=2e-3)
+  """Read the options and train."""
+  parser = options(__doc__, steps=600, rate=0.0)
   parser.add_argument("--master", choices=("float32", "bfloat16"), default="float32", help="what weights are kept in")
   parser.add_argument("--batch", type=int, default=64)
   a = parser.parse_args()
-  Tensor.manual_seed(a.seed)
-  train, held_out = load()
-  (x, y), (xt, yt) = tensors(train), tensors(held_out)
-  net = Bfloat16Net()
-  for parameter in nn.state.get_parameters(net):
-    parameter.replace(parameter.cast(getattr(dtypes, a.master)).contiguous().realize())
-  optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=a.rate)
-
-  @TinyJit
-  def step() -> Tensor:
-    optimizer.zero_grad()
-    chosen = Tensor.randint(a.batch, high=x.shape[0])
-    loss = net(x[chosen]).sparse_categorical_crossentropy(y[chosen]).backward()
-    return loss.realize(*optimizer.schedule_step())
-
-  @TinyJit
-  def accuracy() -> Tensor:
-    return (net(xt).argmax(axis=1) == yt).mean().realize()
-
-  report = Report(a, "held-out accuracy")
-  for n in range(1, a.steps + 1):
-    with Context(TRAINING=1):
-      report.step(step().item())
-    if n % 50 == 0 or n == a.steps:
-      report.evaluated(accuracy().item())
-  return report.finish(GOAL, master=a.master)
+  net_class = Bfloat16Net if a.master == "float32" else Bfloat16Weights
+  return learn(a, *prepare(a.seed, a.batch, a.rate, "adam", net_class), master=a.master)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Goal: 99% of sequences that it never saw are right in all eight places. There ar
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
 
@@ -46,20 +48,17 @@ def draw(n: int) -> tuple[Tensor, Tensor]:
   return numbers, numbers.sort(dim=1)[0]
 
 
-def main() -> int:
-  """Train, print, draw."""
-  parser = options(__doc__, steps=800, rate=4e-3)
-  parser.add_argument("--batch", type=int, default=64)
-  a = parser.parse_args()
-  Tensor.manual_seed(a.seed)
+def prepare(seed: int, batch: int, rate: float, steps: int) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+  """A step of training, which returns its loss, and the share of new sequences that come out right. steps: in which the rate falls to 3%."""
+  Tensor.manual_seed(seed)
   model = Transformer()
-  optimizer = nn.optim.Adam(nn.state.get_parameters(model), lr=a.rate)
-  decay = 0.03 ** (1 / a.steps)  # the rate falls to 3% of what it was
+  optimizer = nn.optim.Adam(nn.state.get_parameters(model), lr=rate)
+  decay = 0.03 ** (1 / steps)
 
   @TinyJit
   def step() -> Tensor:
     optimizer.zero_grad()
-    numbers, wanted = draw(a.batch)
+    numbers, wanted = draw(batch)
     loss = model(numbers).flatten(0, 1).sparse_categorical_crossentropy(wanted.flatten()).backward()
     updates = optimizer.schedule_step()
     optimizer.lr.assign(optimizer.lr * decay)
@@ -69,7 +68,15 @@ def main() -> int:
   def accuracy() -> Tensor:
     numbers, wanted = draw(1000)
     return (model(numbers).argmax(axis=-1).contiguous() == wanted).all(axis=1).mean().realize()
+  return step, accuracy
 
+
+def main() -> int:
+  """Train, print, draw."""
+  parser = options(__doc__, steps=800, rate=4e-3)
+  parser.add_argument("--batch", type=int, default=64)
+  a = parser.parse_args()
+  step, accuracy = prepare(a.seed, a.batch, a.rate, a.steps)
   report = Report(a, "sequences right")
   for n in range(1, a.steps + 1):
     with Context(TRAINING=1):
