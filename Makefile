@@ -1,6 +1,7 @@
 # Both commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
+#   make train       the examples' training runs, to their goals (half an hour)
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test test-full docs clean
+.PHONY: demo test test-full train docs clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -21,6 +22,9 @@ test: $(STAMP)
 
 test-full: FULL = --full
 test-full: test
+
+train: $(STAMP)
+	$(BIN)/python -m bench.training
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs

@@ -1,6 +1,7 @@
 """The examples' training runs, to the end: `python -m bench.training [NAME ...]`. About 20 minutes for all on two cores.
 
-Each run prints its progress, draws its curve into docs/training/, and must meet the goal that it states; the numbers go to bench/history.jsonl.
+Each run prints its progress, draws its curve into docs/training/, and must meet the goal that it states; the numbers go to
+bench/history.jsonl.
 """
 from __future__ import annotations
 
@@ -54,9 +55,11 @@ def main() -> int:
   for column in ("run", "seed", "steps", "loss", "score", "cycles a step", "seconds"):
     table.add_column(column, justify="left" if column == "run" else "right")
   for name, n in found.items():
-    cells = ("failed, or missed its goal",) if n is None else (
-      str(n["seed"]), str(n["steps"]), f"{n['loss']:.4f}", f"{n['score']:.2%}" if "score" in n else "", f"{n['cycles_a_step']:,}", f"{n['seconds']:.0f}")
-    table.add_row(name, *cells)
+    if n is None:
+      table.add_row(name, "failed, or missed its goal")
+      continue
+    score = f"{n['score']:.2%}" if "score" in n else ""
+    table.add_row(name, str(n["seed"]), str(n["steps"]), f"{n['loss']:.4f}", score, f"{n['cycles_a_step']:,}", f"{n['seconds']:.0f}")
   Console().print(table)
   if right := {name: n for name, n in found.items() if n is not None}:
     append("training", {"training": right})

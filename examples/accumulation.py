@@ -1,13 +1,14 @@
 """Gradient accumulation: a batch of 64 as four parts of 16, whose gradients are added before the optimizer steps.
 
-Two equal nets learn the same batches, one whole, one in parts. Goals: the first batch's gradient and, after all steps, the weights are the same within
-rounding: apart by no more than 1e-5 of their norm.
+Two equal nets learn the same batches, one whole, one in parts. Goals: the first batch's gradient and, after all steps, the weights are
+the same within rounding: apart by no more than 1e-5 of their norm.
 """
 from __future__ import annotations
 
 import numpy as np
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
+
 from tinytpu.demo.digits import load
 
 from .common import Report, options, run

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygrad import Tensor
+
 from tinytpu.backend.runtime.stats import stats
 
 WARM = 2

@@ -1,4 +1,4 @@
-"""A training curve as a small SVG. Drawn by matplotlib, which writes SVG by itself; plotly, which the project's pages use, needs a browser."""
+"""A training curve as a small SVG. matplotlib draws it, which writes SVG by itself; plotly, as in the project's pages, needs a browser."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

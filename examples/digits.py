@@ -10,6 +10,7 @@ from typing import Any
 
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
+
 from tinytpu.demo.digits import Split, load
 
 from .common import Report, options, run
@@ -18,10 +19,10 @@ GOAL = 0.97
 
 
 class Net:
-  """(n, 1, 8, 8) images to (n, 10) logits."""
+  """(n, 1, 8, 8) images to (n, 10) logits. first, second: channels of the convolutions."""
 
-  def __init__(self) -> None:
-    self.conv1, self.conv2, self.out = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3), nn.Linear(32 * 3 * 3, 10)
+  def __init__(self, first: int = 16, second: int = 32):
+    self.conv1, self.conv2, self.out = nn.Conv2d(1, first, 3, padding=1), nn.Conv2d(first, second, 3), nn.Linear(second * 3 * 3, 10)
 
   def __call__(self, x: Tensor) -> Tensor:
     x = self.conv2(self.conv1(x).relu()).relu().max_pool2d()
@@ -33,12 +34,13 @@ def tensors(split: Split) -> tuple[Tensor, Tensor]:
   return Tensor(split.images.reshape(-1, 1, 8, 8)).realize(), Tensor(split.labels.astype("int32")).realize()
 
 
-def prepare(seed: int, batch: int, rate: float, optimizer: str, net_class: type[Net] = Net) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
+def prepare(seed: int, batch: int, rate: float, optimizer: str,
+            make: Callable[[], Net] = Net) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
   """A step of training, which returns its loss, and the accuracy on the held-out digits. rate: 0 stands for the optimizer's usual one."""
   Tensor.manual_seed(seed)
   train, held_out = load()
   (x, y), (xt, yt) = tensors(train), tensors(held_out)
-  net = net_class()
+  net = make()
   parameters = nn.state.get_parameters(net)
   if optimizer == "adam":
     adapt = nn.optim.Adam(parameters, lr=rate or 2e-3)

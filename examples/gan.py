@@ -1,4 +1,4 @@
-"""A small GAN: a generator learns a distribution of points, eight clusters on a circle, against a discriminator that tells them from real ones.
+"""A small GAN: a generator learns a distribution of points, eight clusters on a circle, against a discriminator.
 
 Goal, measured on 2,000 generated points: each cluster gets at least 5% of them (12.5% would be even; a generator that collapses to a few
 clusters fails), and at least 90% lie within three standard deviations of a cluster (98.9% of real points do).

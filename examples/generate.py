@@ -1,7 +1,7 @@
 """Tokens from a GPT-2-style or Llama-style model, the likeliest each time: python -m examples.generate --model llama --prompt 1,2,3
 
-Keys and values of earlier tokens are cached. The position is a variable of the kernels, so that the two programs which the first two tokens make
-(kernels one by one, then linked by TinyJit) serve all others; `programs` counts them.
+Keys and values of earlier tokens are cached. The position is a variable of the kernels, so that the programs which the first two tokens
+make (kernels one by one, then linked by TinyJit) serve all others; `programs` counts them.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tinygrad import Tensor, TinyJit, Variable, nn
 from tinygrad.uop.ops import UOp
+
 from tinytpu.backend.runtime.stats import stats
 
 from . import gpt2, llama
@@ -47,7 +48,8 @@ class Generator:
     tokens = list(prompt)
     for n in range(len(prompt) + count - 1):
       cycles, programs = stats.cycles, stats.programs
-      following = self.step(Tensor(tokens[n:n + 1], dtype="int32").realize(), Variable("position", 0, self.config.context - 1).bind(n)).item()
+      position = Variable("position", 0, self.config.context - 1).bind(n)
+      following = self.step(Tensor(tokens[n:n + 1], dtype="int32").realize(), position).item()
       self.cycles.append(stats.cycles - cycles)
       self.programs.append(stats.programs - programs)
       if n >= len(prompt) - 1:

@@ -1,7 +1,8 @@
 """A run that is stopped and resumed from a safetensors file ends with the same bits as one that is not.
 
-Without options three processes show it: one trains to the end; one stops half-way and writes a checkpoint; one goes on from there. All tensors of the
-first and the last must be equal: weights, momenta, the optimizer's step counters, and the random generator, which dropout and batches draw from.
+Without options three processes show it: one trains to the end; one stops half-way and writes a checkpoint; one goes on from there. All
+tensors of the first and the last must be equal: weights, momenta, the optimizer's step counters, and the random generator, which dropout
+and batches draw from.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from tinygrad import Tensor, TinyJit, nn
 from tinygrad.helpers import Context
+
 from tinytpu.demo.digits import load
 
 from .common import Report, options, run
@@ -22,6 +24,7 @@ from .files import fill, load_safetensors
 
 def train(a: argparse.Namespace) -> int:
   """Train from the start or from a checkpoint, and write one at the end."""
+  given = load_safetensors(a.resume) if a.resume else {}
   Tensor.manual_seed(a.seed)
   x, y = tensors(load()[0])
   net = Net()
@@ -34,7 +37,7 @@ def train(a: argparse.Namespace) -> int:
   state |= {"random.seed": Tensor._device_seeds[device], "random.counter": Tensor._device_rng_counters[device]}
   Tensor.realize(*state.values())
   if a.resume:
-    fill(state, load_safetensors(a.resume), a.resume)
+    fill(state, given, a.resume)
 
   @TinyJit
   def step() -> Tensor:
@@ -57,9 +60,10 @@ def show(a: argparse.Namespace) -> int:
   with tempfile.TemporaryDirectory() as folder:
     whole, half, resumed = (Path(folder) / f"{name}.safetensors" for name in ("whole", "half", "resumed"))
     common = ["--seed", str(a.seed), "--rate", str(a.rate), "--batch", str(a.batch)]
-    for title, steps, more in (("uninterrupted", 2 * a.steps, ["--save", whole, *(["--plot", a.plot] if a.plot else []),
-                                                             *(["--json", a.json] if a.json else [])]),
-                               ("stopped half-way", a.steps, ["--save", half]), ("resumed", a.steps, ["--resume", half, "--save", resumed])):
+    files = [word for option, file in (("--plot", a.plot), ("--json", a.json)) if file for word in (option, file)]
+    for title, steps, more in (("uninterrupted", 2 * a.steps, ["--save", whole, *files]),
+                               ("stopped half-way", a.steps, ["--save", half]),
+                               ("resumed", a.steps, ["--resume", half, "--save", resumed])):
       print(f"-- {title}", flush=True)
       subprocess.run([sys.executable, "-m", "examples.resume", *common, "--steps", str(steps), *map(str, more)], check=True)
     one, other = load_safetensors(whole), load_safetensors(resumed)

@@ -49,7 +49,7 @@ def draw(n: int) -> tuple[Tensor, Tensor]:
 
 
 def prepare(seed: int, batch: int, rate: float, steps: int) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-  """A step of training, which returns its loss, and the share of new sequences that come out right. steps: in which the rate falls to 3%."""
+  """A step of training, which returns its loss, and the share of new sequences that come out right. steps: until the rate is 3%."""
   Tensor.manual_seed(seed)
   model = Transformer()
   optimizer = nn.optim.Adam(nn.state.get_parameters(model), lr=rate)

@@ -29,13 +29,15 @@ JSON_KEYS = {  # the same of config.json
            "context": ("n_positions", None), "epsilon": ("layer_norm_epsilon", 1e-5)}}
 NAMES = {  # Hugging Face's names to GGUF's
   "llama": {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "input_layernorm": "attn_norm",
-            "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-            "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"},
+            "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+            "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+            "mlp.down_proj": "ffn_down"},
   "gpt2": {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm", "lm_head": "output", "ln_1": "attn_norm", "ln_2": "ffn_norm",
            "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}}
 TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 """Of GPT-2 these weights are (inputs, outputs) at Hugging Face."""
-UNLIKE = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
+UNLIKE = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "scale_attn_by_inverse_layer_idx": False,
+          "add_cross_attention": False}
 """Entries of config.json that change what a model computes, and the value for which it is what the classes here compute."""
 
 
@@ -109,9 +111,9 @@ def _pairs(weight: Tensor, heads: int) -> Tensor:
 
 
 def _build(kind: str, fields: dict[str, Any], tensors: dict[str, Tensor], context: int, path: Path) -> Model:
-  heads = fields["heads"]
-  if fields["width"] % heads or heads % fields.get("kv_heads", heads):
-    raise InputError(f"{path}: {fields['width']} elements cannot be cut into {heads} heads, or those into {fields.get('kv_heads', heads)} groups")
+  heads, kv_heads = fields["heads"], fields.get("kv_heads", fields["heads"])
+  if fields["width"] % heads or heads % kv_heads:
+    raise InputError(f"{path}: {fields['width']} elements cannot be cut into {heads} heads, or those into {kv_heads} groups")
   fields["context"] = min(context, fields["context"])
   if kind == "gpt2" and "position_embd.weight" in tensors:
     tensors["position_embd.weight"] = tensors["position_embd.weight"][:fields["context"]]

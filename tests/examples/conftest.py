@@ -28,9 +28,9 @@ def on_device() -> Iterator[None]:
 def example() -> Callable[..., subprocess.CompletedProcess[str]]:
   """Run an example as a user does, on a device, and return what it printed; it must end with exit code `code`."""
   def run(name: str, *arguments: str | Path, dev: str = "TINYTPU", code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = f"import sys, runpy, tinytpu.boot; sys.argv[1:] = {list(map(str, arguments))!r}; runpy.run_module('examples.{name}', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", command], env={**os.environ, "DEV": dev}, cwd=Path(__file__).parents[2], capture_output=True,
-                          text=True, timeout=600, check=False)
+    command = [sys.executable, "-m", f"examples.{name}", *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, "DEV": dev}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+                          timeout=600, check=False)
     assert done.returncode == code, done.stdout + done.stderr[-3000:]
     return done
   return run

@@ -81,8 +81,8 @@ def test_quantised_blocks_are_dequantised_to_the_bit(tmp_path, kind):
   np.testing.assert_array_equal(tensors["a"].float().numpy(), meant["a"])
 
 
-@pytest.mark.parametrize(("kind", "metadata", "quant"), [("llama", LLAMA, gguf.Q4_0), ("llama", LLAMA, gguf.Q8_0), ("gpt2", GPT2, gguf.F32)],
-                         ids=["llama Q4_0", "llama Q8_0", "gpt2 F32"])
+@pytest.mark.parametrize(("kind", "metadata", "quant"), [
+  ("llama", LLAMA, gguf.Q4_0), ("llama", LLAMA, gguf.Q8_0), ("gpt2", GPT2, gguf.F32)], ids=["llama Q4_0", "llama Q8_0", "gpt2 F32"])
 def test_a_model_from_gguf(tmp_path, kind, metadata, quant):
   tensors = {name: (value, quant if value.ndim > 1 else gguf.F32) for name, value in arrays(kind, np.random.default_rng(5)).items()}
   meant = gguf.write(tmp_path / "m.gguf", metadata, tensors)
@@ -91,13 +91,18 @@ def test_a_model_from_gguf(tmp_path, kind, metadata, quant):
   check(model.config, meant, [3, 1, 4], Generator(model)([3, 1, 4], 6))
 
 
+HUGGING_FACE = {
+  "gpt2": {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f", "attn_norm": "ln_1", "ffn_norm": "ln_2",
+           "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"},
+  "llama": {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "attn_norm": "input_layernorm",
+            "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+            "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+            "ffn_down": "mlp.down_proj"}}
+
+
 def hugging_face(kind: str, w: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
   """The same weights as Hugging Face names and lays them out."""
-  names = {"token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f", "attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn",
-           "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"} if kind == "gpt2" else {
-           "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head", "attn_norm": "input_layernorm",
-           "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-           "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+  names = HUGGING_FACE[kind]
   found = {}
   for name, value in w.items():
     *block, stem, ending = name.split(".")
