@@ -11,7 +11,7 @@ from tinygrad.helpers import Context
 
 from tinytpu.demo.digits import load
 
-from .common import Report, options, run
+from .common import Report, count, options, run
 from .digits import tensors
 
 GOAL = 1e-5
@@ -65,10 +65,9 @@ def apart(ours: list[Tensor], theirs: list[Tensor]) -> float:
 def main() -> int:
   """Train both, print, draw."""
   parser = options(__doc__, steps=100, rate=0.05)
-  parser.add_argument("--batch", type=int, default=64)
-  parser.add_argument("--parts", type=int, default=4)
+  parser.add_argument("--parts", type=count, default=4)
   a = parser.parse_args()
-  if a.parts < 1 or a.batch % a.parts:
+  if a.batch % a.parts:
     parser.error(f"a batch of {a.batch} cannot be cut into {a.parts} parts of the same size")
   x, y = tensors(load()[0])
   whole, parted = Trainer(x, y, a.seed, a.rate, 1), Trainer(x, y, a.seed, a.rate, a.parts)

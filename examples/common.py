@@ -22,11 +22,13 @@ class InputError(Exception):
   """Something that was given cannot be used; the message says what and why, in one sentence."""
 
 
-def options(text: str | None, steps: int, rate: float) -> argparse.ArgumentParser:
-  """The options that all training scripts have. text: what the script does; steps, rate: defaults."""
+def options(text: str | None, steps: int, rate: float, batch: int = 64) -> argparse.ArgumentParser:
+  """The options that all training scripts have. text: what the script does; steps, rate, batch: defaults; a rate of 0 stands for the
+  optimizer's usual one."""
   parser = argparse.ArgumentParser(description=(text or "").split("\n")[0])
-  parser.add_argument("--steps", type=_count, default=steps, help="of the optimizer (default: %(default)s)")
-  parser.add_argument("--rate", type=float, default=rate, help="learning rate at the start (default: %(default)s)")
+  parser.add_argument("--steps", type=_steps, default=steps, help="of the optimizer (default: %(default)s)")
+  parser.add_argument("--rate", type=_positive, default=rate, help=f"learning rate at the start (default: {rate or 'as is usual'})")
+  parser.add_argument("--batch", type=count, default=batch, help="examples of a step (default: %(default)s)")
   reporting(parser)
   parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the curve into this file")
   return parser
@@ -38,9 +40,22 @@ def reporting(parser: argparse.ArgumentParser) -> None:
   parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+  """A number from 1 on, for argparse."""
+  if (number := int(text)) < 1:
+    raise argparse.ArgumentTypeError(f"{number}: must be at least 1")
+  return number
+
+
+def _steps(text: str) -> int:
   if (number := int(text)) <= WARM:
     raise argparse.ArgumentTypeError(f"{number} steps: at least {WARM + 1} are needed, since {WARM} compile")
+  return number
+
+
+def _positive(text: str) -> float:
+  if not 0 < (number := float(text)) < float("inf"):
+    raise argparse.ArgumentTypeError(f"{text}: must be above 0")
   return number
 
 

@@ -75,7 +75,6 @@ def main() -> int:
   """Read the options and train."""
   parser = options(__doc__, steps=600, rate=0.0)
   parser.add_argument("--optimizer", choices=("adam", "sgd"), default="adam")
-  parser.add_argument("--batch", type=int, default=64)
   a = parser.parse_args()
   return learn(a, *prepare(a.seed, a.batch, a.rate, a.optimizer), optimizer=a.optimizer)
 

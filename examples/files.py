@@ -72,6 +72,8 @@ def load_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
   except ValueError as error:
     if "GGML type" in str(error):
       raise InputError(f"{path}: {error}") from None
+    if "multi-part" in str(error):
+      raise InputError(f"{path} is one of several files that make a model: merge them (llama.cpp's gguf-split --merge)") from None
     raise InputError(f"{path} is cut short or damaged, or a GGUF version other than 2 and 3") from None
   except Exception:  # tinygrad's reader ends in whatever the first byte that is missing leads to
     raise InputError(f"{path} is cut short or damaged") from None

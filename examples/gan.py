@@ -67,8 +67,7 @@ def prepare(seed: int, batch: int, rate: float) -> tuple[Callable[[], tuple[Tens
 
 def main() -> int:
   """Train, print, draw."""
-  parser = options(__doc__, steps=4000, rate=1e-3)
-  parser.add_argument("--batch", type=int, default=256)
+  parser = options(__doc__, steps=4000, rate=1e-3, batch=256)
   a = parser.parse_args()
   step, sample = prepare(a.seed, a.batch, a.rate)
   report = Report(a, "points near a cluster", every=250)

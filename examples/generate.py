@@ -15,7 +15,7 @@ from tinygrad.uop.ops import UOp
 from tinytpu.backend.runtime.stats import stats
 
 from . import gpt2, llama
-from .common import WARM, InputError, reporting, run
+from .common import WARM, InputError, count, reporting, run
 from .weights import Model, load_model
 
 
@@ -35,18 +35,18 @@ class Generator:
   def _step(self, token: Tensor, position: UOp) -> Tensor:
     return self.model(token, position, self.caches).argmax(axis=-1).realize()
 
-  def __call__(self, prompt: list[int], count: int) -> list[int]:
-    """`count` tokens that follow a prompt.
+  def __call__(self, prompt: list[int], number: int) -> list[int]:
+    """`number` tokens that follow a prompt.
 
     Raises:
       InputError: a token is none of the vocabulary's, or there are more than the cache has room for.
     """
     if strange := [token for token in prompt if not 0 <= token < self.config.vocab]:
       raise InputError(f"{strange[0]} is no token: the model has {self.config.vocab}, from 0")
-    if len(prompt) + count - 1 > self.config.context:
-      raise InputError(f"{len(prompt)} tokens and {count} more are too many: there is room for {self.config.context}")
+    if len(prompt) + number - 1 > self.config.context:
+      raise InputError(f"{len(prompt)} tokens and {number} more are too many: there is room for {self.config.context}")
     tokens = list(prompt)
-    for n in range(len(prompt) + count - 1):
+    for n in range(len(prompt) + number - 1):
       cycles, programs = stats.cycles, stats.programs
       position = Variable("position", 0, self.config.context - 1).bind(n)
       following = self.step(Tensor(tokens[n:n + 1], dtype="int32").realize(), position).item()
@@ -79,12 +79,10 @@ def main() -> int:
   parser.add_argument("--model", choices=("gpt2", "llama"), default="llama", help="with random weights (default: %(default)s)")
   parser.add_argument("--weights", type=Path, metavar="FILE", help="of a GGUF or safetensors file instead, which tells the model too")
   parser.add_argument("--prompt", type=tokens, default=[1, 2, 3], help="numbers of tokens (default: 1,2,3)")
-  parser.add_argument("--count", type=int, default=20, help="tokens to generate (default: %(default)s)")
-  parser.add_argument("--context", type=int, default=256, help="most tokens for which a file's model has room (default: %(default)s)")
+  parser.add_argument("--count", type=count, default=20, help="tokens to generate (default: %(default)s)")
+  parser.add_argument("--context", type=count, default=256, help="most tokens for which a file's model has room (default: %(default)s)")
   reporting(parser)
   a = parser.parse_args()
-  if a.count < 1 or a.context < 1:
-    parser.error("--count and --context must be at least 1")
   generator = Generator(load_model(a.weights, a.context) if a.weights else random_model(a.model, a.seed))
   generated = generator(a.prompt, a.count)
   first, later = sum(generator.programs[:WARM]), sum(generator.programs[WARM:])

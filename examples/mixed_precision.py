@@ -33,7 +33,6 @@ def main() -> int:
   """Read the options and train."""
   parser = options(__doc__, steps=600, rate=0.0)
   parser.add_argument("--master", choices=("float32", "bfloat16"), default="float32", help="what weights are kept in")
-  parser.add_argument("--batch", type=int, default=64)
   a = parser.parse_args()
   make = Bfloat16Net if a.master == "float32" else Bfloat16Weights
   return learn(a, *prepare(a.seed, a.batch, a.rate, "adam", make), master=a.master)

@@ -76,7 +76,6 @@ def show(a: argparse.Namespace) -> int:
 def main() -> int:
   """Train, or show that resuming changes nothing."""
   parser = options(__doc__, steps=20, rate=2e-3)
-  parser.add_argument("--batch", type=int, default=64)
   parser.add_argument("--save", type=Path, metavar="FILE", help="train --steps steps and write everything to this file")
   parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from such a file")
   a = parser.parse_args()

@@ -74,7 +74,6 @@ def prepare(seed: int, batch: int, rate: float, steps: int) -> tuple[Callable[[]
 def main() -> int:
   """Train, print, draw."""
   parser = options(__doc__, steps=800, rate=4e-3)
-  parser.add_argument("--batch", type=int, default=64)
   a = parser.parse_args()
   step, accuracy = prepare(a.seed, a.batch, a.rate, a.steps)
   report = Report(a, "sequences right")

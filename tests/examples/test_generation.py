@@ -190,6 +190,17 @@ def test_other_names_shapes_and_kinds(tmp_path):
   refuse(tmp_path / "m.gguf", "has no usable llama.attention.head_count_kv: None")
 
 
+def test_gguf_that_is_not_read(tmp_path):
+  path = tmp_path / "m.gguf"
+  gguf.write(path, {"split.count": 2}, {"x": (np.zeros((4, 32)), gguf.F32)})
+  refuse(path, "is one of several files that make a model: merge them")
+  gguf.write(path, {}, {"kind": (np.zeros((4, 32)), gguf.F32)})
+  data = bytearray(path.read_bytes())
+  data[data.index(b"kind") + 4 + 4 + 2 * 8] = 99
+  path.write_bytes(data)
+  refuse(path, "GGML type '99' is not supported")
+
+
 def test_tokens_that_are_none():
   generator = Generator(random_model("gpt2", seed=1))
   with pytest.raises(InputError, match="320 is no token: the model has 320, from 0"):
