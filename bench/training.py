@@ -32,18 +32,22 @@ RUNS = {  # module and options
 
 
 def measure(name: str) -> dict[str, Any] | None:
-  """Run one to the end; its numbers, or None if it failed or missed its goal."""
+  """Run one to the end and append its numbers to the history; returns them, or None if it failed or missed its goal."""
   module, *options = RUNS[name]
   with tempfile.TemporaryDirectory() as folder:
     numbers = Path(folder) / "numbers.json"
     command = [sys.executable, "-m", f"examples.{module}", *options, "--plot", str(CURVES / f"{name}.svg"), "--json", str(numbers)]
     print(f"== {name}: python {' '.join(command[1:3 + len(options)])}", flush=True)
     done = subprocess.run(command, cwd=ROOT, env={"DEV": "TINYTPU", **os.environ}, check=False)
-    return json.loads(numbers.read_text()) if done.returncode == 0 else None
+    if done.returncode:
+      return None
+    found = json.loads(numbers.read_text())
+  append("training", {"training": {name: found}})
+  return found
 
 
 def main() -> int:
-  """Run those asked for, print a table, append it to the history. 1 if one failed or missed its goal."""
+  """Run those asked for and print a table. 1 if one failed or missed its goal."""
   parser = argparse.ArgumentParser(prog="python -m bench.training", description=(__doc__ or "").split("\n")[0])
   parser.add_argument("names", nargs="*", help=f"of {', '.join(RUNS)} (default: all)")
   names = parser.parse_args().names or list(RUNS)
@@ -61,9 +65,7 @@ def main() -> int:
     score = f"{n['score']:.2%}" if "score" in n else ""
     table.add_row(name, str(n["seed"]), str(n["steps"]), f"{n['loss']:.4f}", score, f"{n['cycles_a_step']:,}", f"{n['seconds']:.0f}")
   Console().print(table)
-  if right := {name: n for name, n in found.items() if n is not None}:
-    append("training", {"training": right})
-  return int(len(right) < len(found))
+  return int(None in found.values())
 
 
 if __name__ == "__main__":
