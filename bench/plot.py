@@ -50,6 +50,14 @@ def _models(row: Row) -> Iterator[tuple[str, float]]:
   yield from ((name, numbers["cycles"]) for name, numbers in row["models"].items())
 
 
+def _training(row: Row) -> Iterator[tuple[str, float]]:
+  yield from ((name, numbers["cycles_a_step"]) for name, numbers in row["training"].items())
+
+
+def _generation(row: Row) -> Iterator[tuple[str, float]]:
+  yield from ((name, numbers["cycles_a_token"]) for name, numbers in row["generation"].items())
+
+
 CHARTS = (
   Chart("suite", "Eleven kernels", "cycles", True, _suite),
   Chart("suite", "Eleven kernels together", "elements per cycle", False, _mean),
@@ -57,7 +65,9 @@ CHARTS = (
   Chart("speed", "Speed of the engines (on whatever machine it was)", "simulated cycles per second", True, _speed),
   Chart("models", "Models that others have trained", "cycles", True, _models),
   Chart("upstream", "tinygrad's own tests", "passed", False, _passed),
-  Chart("upstream", "tinygrad's own tests: simulated cycles", "cycles", True, _simulated))
+  Chart("upstream", "tinygrad's own tests: simulated cycles", "cycles", True, _simulated),
+  Chart("training", "Training", "cycles a step", True, _training),
+  Chart("generation", "Generation", "cycles a token", True, _generation))
 
 
 def load(path: Path = HISTORY) -> list[Row]:

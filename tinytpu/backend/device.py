@@ -214,6 +214,7 @@ class TinyTPUDevice(Compiled):
     self._code_blocks |= blocks
     self.engine.hbm[at:at + len(code)] = np.frombuffer(code, np.uint8)
     self._code_sizes[at], self._origins[at] = len(code), origins
+    stats.programs += 1
     return at
 
   def code(self, address: int) -> np.ndarray:

@@ -32,6 +32,9 @@ class Stats:
     """Forget everything."""
     self.runs.clear()
     self.launches, self.cycles, self.seconds = 0, 0, 0.0
+    self.programs = 0
+    """Programs put into device memory: kernels that were compiled or came from tinygrad's cache, and graphs that were linked. As long as it
+    stays, everything runs by programs that are there."""
     self.counters: Counter[str] = Counter()
     self.kernels: Counter[str] = Counter()
     """Launches by kernel's name."""
