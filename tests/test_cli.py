@@ -412,3 +412,13 @@ def test_registers_are_shown_by_name(source: Path) -> None:
   out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--show", "v0-v1:u32", "--show", "s32-s33", "--show", "p2:f32")
   zeros = " ".join(["0"] * 16)
   assert f"v0-v1:u32: [[{zeros}]\n [{zeros.replace('0', '5')}]]" in out and "s32-s33: [256   5]" in out and "p2:f32: [0. 0. 0." in out
+
+
+def test_the_stops_of_the_page(tmp_path: Path) -> None:
+  page = (Path(__file__).parents[1] / "docs" / "cli.md").read_text()
+  block = page.split("$ cat add.tasm\n")[1].split("\n...\n```")[0]
+  text, _, rest = block.partition("\n$ tinytpu run add.tasm ")
+  (tmp_path / "add.tasm").write_text(text)
+  options, _, said = rest.partition("\n")
+  out = cli("run", str(tmp_path / "add.tasm"), *options.split())
+  assert said + "\n" in out
