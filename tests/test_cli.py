@@ -382,7 +382,7 @@ def test_run_stops_where_it_is_asked_to(source: Path) -> None:
     "stop 3, cycle 88, word 2, before: hst.w v1, [s32]", f"  v1 = {tile[1]}", "  s32 = 0x100 (256)", shown["added"], "  0x100:2: [1 2]",
     "stop 4, cycle 88, word 2, after: hst.w v1, [s32]", "  hbm:0x104: 0x2 (2) -> 0x7 (7)", shown["added"], "  0x100:2: [6 7]"]
   assert "engines agree" in out
-  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--watch", "v1", "--stops", "1")
+  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--set-memory", "0x100=1", "--watch", "v1", "--stops", "1")
   assert "there are more stops: --stops N shows N" in out and "stop 2" not in out
 
 
@@ -421,4 +421,4 @@ def test_the_stops_of_the_page(tmp_path: Path) -> None:
   (tmp_path / "add.tasm").write_text(text)
   options, _, said = rest.partition("\n")
   out = cli("run", str(tmp_path / "add.tasm"), *options.split())
-  assert said + "\n" in out
+  assert said + "\n" in re.sub("\n+", "\n", out)  # the progress of opening engines leaves empty lines
