@@ -382,8 +382,10 @@ def test_run_stops_where_it_is_asked_to(source: Path) -> None:
     "stop 3, cycle 88, word 2, before: hst.w v1, [s32]", f"  v1 = {tile[1]}", "  s32 = 0x100 (256)", shown["added"], "  0x100:2: [1 2]",
     "stop 4, cycle 88, word 2, after: hst.w v1, [s32]", "  hbm:0x104: 0x2 (2) -> 0x7 (7)", shown["added"], "  0x100:2: [6 7]"]
   assert "engines agree" in out
-  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--watch", "v1", "--stops", "1")
+  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--set-memory", "0x100=1", "--watch", "v1", "--stops", "1")
   assert "there are more stops: --stops N shows N" in out and "stop 2" not in out
+  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--watch", "s9", "--most-events", "2")
+  assert out.startswith("no stop: no group changed what is watched\n3 groups at the end found no room"), out
 
 
 @pytest.mark.parametrize("options, message", [

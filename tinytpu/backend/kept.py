@@ -61,7 +61,8 @@ def install() -> None:
 
 def wanted() -> bool:
   """Whether kernels are kept: not if the user wants to see them being compiled, or each to tell the lines it comes from."""
-  return (os.environ.get(NAME, "1") != "0" and CACHELEVEL >= 1 and DEBUG < 3 and not VIZ and not origins.asked() and dump.folder() is None)
+  return (os.environ.get(NAME, "1") != "0" and CACHELEVEL >= 1 and DEBUG < 3 and not VIZ and not origins.asked() and dump.folder() is None
+          and sources() != "")
 
 
 def _wanting(linear: UOp) -> Iterator[tuple[tuple[Any, ...], str]]:
@@ -78,15 +79,17 @@ def _wanting(linear: UOp) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 @once
 def sources() -> str:
-  """A hash over names, sizes and times of all source files of tinygrad and of this package."""
-  digest = hashlib.sha256(tinygrad.__file__.encode())
+  """A hash over names, sizes and times of all source files of tinygrad and of this package; "" if one was changed since this process began:
+  what runs may be what it was before."""
+  digest, newest = hashlib.sha256(tinygrad.__file__.encode()), 0
   for root in (Path(tinygrad.__file__).parent, _PACKAGE):
     for folder, _, files in sorted(os.walk(root)):
       for file in sorted(files):
         if file.endswith(".py"):
           status = os.stat(os.path.join(folder, file))
           digest.update(f"{folder}/{file} {status.st_size} {status.st_mtime_ns}\n".encode())
-  return digest.hexdigest()
+          newest = max(newest, status.st_ctime_ns)
+  return digest.hexdigest() if newest < realize.lower_and_compile.began else ""  # type: ignore[attr-defined]
 
 
 def load(name: str) -> UOp | None:
