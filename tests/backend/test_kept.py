@@ -39,7 +39,8 @@ def test_the_second_process_compiles_nothing(run) -> None:
   assert first[3:5] == [2, 0] and second[3:5] == [0, 2]
   assert first[:3] == second[:3] and first[5] == second[5]
   assert run(DEV="TINYTPU::8x8")[3:5] == [2, 0]  # another machine
-  assert run(NOOPT="1")[3:5] == [2, 0]
+  for setting in ({"NOOPT": "1"}, {"TUPLE_ORDER": "0"}, {"DMC": "1"}):
+    assert run(**setting)[3:5] == [2, 0], setting
   for environment in ({"TINYTPU_KERNELS": "0"}, {"CACHELEVEL": "0"}, {"DEBUG": "4"}, {"TINYTPU_ORIGINS": "1"}):
     assert run(**environment)[3:5] == [2, 0], environment
   assert run()[3:5] == [0, 2]

@@ -19,7 +19,7 @@ from typing import Any
 import tinygrad
 from tinygrad.codegen import to_program_cache, to_program_key
 from tinygrad.engine import realize
-from tinygrad.helpers import CACHELEVEL, DEBUG, VIZ
+from tinygrad.helpers import CACHELEVEL, DEBUG, TUPLE_ORDER, VIZ
 from tinygrad.uop.ops import Ops, UOp
 
 from .. import cache
@@ -32,6 +32,8 @@ NAME = "TINYTPU_KERNELS"
 """Environment variable: 0, if kernels should be compiled anew in each process. For whoever changes the compiler while it runs."""
 FOLDER, MOST = "kernels", 20_000
 """Where in the cache they lie, and how many: of more, the older half is removed."""
+_OTHER = ("DMC", "ALLOW_HALF8")
+"""Environment variables that change programs, beside the settings of tinygrad's own key, which need only hold for a process."""
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -73,7 +75,8 @@ def _wanting(linear: UOp) -> Iterator[tuple[tuple[Any, ...], str]]:
     ast, renderer = found
     key = to_program_key(ast, renderer)
     if ast.op is Ops.SINK and not ast.arg.beam and isinstance(getattr(renderer, "config", None), Config) and key not in to_program_cache:
-      digest = hashlib.sha256(repr((sources(), ast.key, ast.tag, renderer.target, key[3:])).encode()).hexdigest()
+      settings = *key[3:], TUPLE_ORDER.value, *map(os.environ.get, _OTHER)
+      digest = hashlib.sha256(repr((sources(), ast.key, ast.tag, renderer.target, settings)).encode()).hexdigest()
       yield key, f"{FOLDER}/{digest[:40]}"
 
 
