@@ -121,6 +121,10 @@ def run(
       print_registers(first.state())
     for item in after:
       say(f"{item.text}: {item.of(first)}")
+    code = program.code_bytes()
+    if (points.breaks or points.places) and first.hbm[address:address + len(code)].tobytes() != code:
+      say("the program wrote over its own code: groups that it made so are shown as they were, and what they change is not watched",
+          "bold red")
     if len(engines) == 2:
       differences += compare(engines, {kind: result for kind, (result, _) in outcomes.items()})
     for line in differences:
