@@ -384,6 +384,12 @@ def test_run_stops_where_it_is_asked_to(source: Path) -> None:
   assert "engines agree" in out
   out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--set-memory", "0x100=1", "--watch", "v1", "--stops", "1")
   assert "there are more stops: --stops N shows N" in out and "stop 2" not in out
+  out = cli("run", str(source), "--arg", "0=0x10040", "--arg", "1=5", "--at", "0x10000", "--break", "1")
+  assert "wrote over its own code" not in out
+  out = cli("run", str(source), "--arg", "0=0x10000", "--arg", "1=5", "--at", "0x10000", "--break", "1")
+  assert "the program wrote over its own code: groups that it made so are shown as they were" in out.replace("\n", " ")
+  out = cli("run", str(source), "--arg", "0=0x100", "--arg", "1=5", "--watch", "s9", "--most-events", "2")
+  assert out.startswith("no stop: no group changed what is watched\n3 groups at the end found no room"), out
 
 
 @pytest.mark.parametrize("options, message", [

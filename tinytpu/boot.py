@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 
 _DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
 _DEVICE = "TINYTPU"
@@ -18,6 +19,8 @@ ORIGINS = "TINYTPU_ORIGINS"
 """Environment variable: 1, if programs should tell which UOps and lines their operations come from (docs/profiling.md); profiles set it."""
 COMPILE = "tinytpu_compile"
 """Where in tinygrad.engine.realize the backend says what compiles."""
+BEGAN = time.time_ns()
+"""When this process began: sources that were changed since may be others than those that run."""
 MAX_KERNEL_BUFFERS = 24
 """Buffers that the scheduler may give one kernel; with grid sizes and variables they share the argument registers."""
 
@@ -63,7 +66,7 @@ def _ask_before_compiling(module) -> None:  # type: ignore[no-untyped-def]
         if call.op is module.Ops.CALL:
           module._get_call_to_compile(call)
     return getattr(module, COMPILE, theirs)(linear)
-  lower_and_compile.theirs = theirs  # type: ignore[attr-defined]
+  lower_and_compile.theirs, lower_and_compile.began = theirs, BEGAN  # type: ignore[attr-defined]
   module.lower_and_compile = lower_and_compile
 
 
@@ -143,6 +146,8 @@ class _Finder:
 
 def install() -> None:
   """Put the finder first on the import path, once, and complete what is imported already."""
+  if folder := os.environ.get(PROFILE):  # the folder that is meant now: the program may go elsewhere
+    os.environ[PROFILE] = os.path.abspath(folder)
   if not any(type(finder).__name__ == _Finder.__name__ and type(finder).__module__ == __name__ for finder in sys.meta_path):
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     for name, complete in _AFTER_IMPORT.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,7 +39,8 @@ def test_the_second_process_compiles_nothing(run) -> None:
   assert first[3:5] == [2, 0] and second[3:5] == [0, 2]
   assert first[:3] == second[:3] and first[5] == second[5]
   assert run(DEV="TINYTPU::8x8")[3:5] == [2, 0]  # another machine
-  assert run(NOOPT="1")[3:5] == [2, 0]
+  for setting in ({"NOOPT": "1"}, {"TUPLE_ORDER": "0"}, {"DMC": "1"}):
+    assert run(**setting)[3:5] == [2, 0], setting
   for environment in ({"TINYTPU_KERNELS": "0"}, {"CACHELEVEL": "0"}, {"DEBUG": "4"}, {"TINYTPU_ORIGINS": "1"}):
     assert run(**environment)[3:5] == [2, 0], environment
   assert run()[3:5] == [0, 2]
@@ -57,14 +59,23 @@ def test_what_is_damaged_is_made_again(run) -> None:
 
 
 def test_a_compiler_that_has_changed_finds_nothing_of_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+  """And one that is changed while it runs keeps nothing: its kernels are not those of the sources on disk."""
+  from tinygrad.engine import realize
+
   from tinytpu.backend import kept
   monkeypatch.setattr(kept, "_PACKAGE", tmp_path)
-  (tmp_path / "rules.py").write_text("a")
-  found = []
+  now, found = realize.lower_and_compile.began, []
   for text in ("a", "b", "longer"):
     (tmp_path / "rules.py").write_text(text)
+    assert kept.sources.__wrapped__() == "", "changed since this process began"
+    monkeypatch.setattr(realize.lower_and_compile, "began", time.time_ns() + 10**9)
     found.append(kept.sources.__wrapped__())
-  assert len(set(found)) == 3
+    monkeypatch.setattr(realize.lower_and_compile, "began", now)
+  assert len(set(found)) == 3 and all(found)
+  monkeypatch.setenv(kept.NAME, "1")
+  for known in ("hash", ""):
+    monkeypatch.setattr(kept, "sources", lambda known=known: known)
+    assert kept.wanted() == bool(known)
 
 
 def test_writers_do_not_disturb_each_other(run) -> None:

@@ -72,6 +72,15 @@ def test_lines_and_methods(script) -> None:  # type: ignore[no-untyped-def]
     assert all(made for _, made in k["uops"]), k["name"]
 
 
+def test_kernels_that_beam_finds_have_lines(script) -> None:  # type: ignore[no-untyped-def]
+  """BEAM's kernel is another than the schedule's; of those that it tries none tells."""
+  program = PROGRAM.split("def layer")[0] + "(x + w).exp().realize()\nprint(json.dumps([[k.name, [[c.method for c in u.calls] for u in " \
+    "k.origins.uops]] for k in kernels if k.origins]))"
+  kernels = json.loads(script(program, DEV="TINYTPU", BEAM="1", CACHELEVEL="0", TINYTPU_ORIGINS="1").splitlines()[-1])
+  made = {name: {method for calls in uops for method in calls} for name, uops in kernels if name != "test"}
+  assert list(made.values()) == [{"add", "exp"}], made
+
+
 def test_the_profile_has_lines(script, tmp_path) -> None:  # type: ignore[no-untyped-def]
   script(PROGRAM, DEV="TINYTPU", TINYTPU_PROFILE=str(tmp_path))
   run = json.loads((tmp_path / "report.json").read_text())["run"]

@@ -69,7 +69,7 @@ def test_a_program_that_raises_and_one_that_launches_nothing(tmp_path: Path) -> 
   assert load(tmp_path / "tinytpu-profile")["run"]["launches"] == 2
   program.write_text("print('idle')")
   result = command(program, cwd=tmp_path)  # the report of before is gone
-  assert result.returncode == 1 and "launched nothing on TINYTPU (DEV=TINYTPU)" in result.stderr
+  assert result.returncode == 1 and "left no report: it launched nothing on TINYTPU (DEV=TINYTPU)" in result.stderr
   assert not list((tmp_path / "tinytpu-profile").iterdir())
 
 
@@ -88,8 +88,45 @@ def test_a_program_that_is_interrupted(tmp_path: Path, number: int) -> None:
   assert load(tmp_path / "tinytpu-profile")["run"]["launches"] == 2
 
 
+def test_a_program_that_removes_its_folders_and_is_ended_twice(tmp_path: Path) -> None:
+  """SIGTERM to the whole group, as `timeout` and `docker stop` may send it, comes to the program from the command as well."""
+  program = tmp_path / "endless.py"
+  program.write_text("""
+import os, shutil, time
+from tinygrad import Tensor
+os.mkdir("below")
+os.chdir("below")
+os.rmdir("../below")
+print((Tensor([1.0]) + 1).tolist(), flush=True)
+shutil.rmtree(os.path.dirname(__file__) + "/tinytpu-profile")
+time.sleep(60)
+""")
+  process = subprocess.Popen([sys.executable, "-c", MAIN, "profile", str(program)], cwd=tmp_path, env=environment(),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+  assert process.stdout is not None and process.stdout.readline() == b"[2.0]\n"
+  while (tmp_path / "tinytpu-profile").exists():
+    time.sleep(0.01)
+  os.killpg(process.pid, signal.SIGTERM)
+  time.sleep(0.3)
+  os.killpg(process.pid, signal.SIGTERM)
+  _, said = process.communicate(timeout=30)
+  assert process.returncode == 128 + signal.SIGTERM, said.decode()
+  assert [row["where"] for row in load(tmp_path / "tinytpu-profile")["run"]["lines"]] == ["endless.py:7"]
+  assert sorted(path.name for path in (tmp_path / "tinytpu-profile").iterdir()) == sorted(FILES)
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
+  program = tmp_path / "program.py"
+  program.write_text(PROGRAM + "import shutil\nshutil.rmtree('out')\nopen('out', 'w').close()")
+  result = command("--out", "out", program, cwd=tmp_path)
+  assert result.returncode == 1 and "the report could not be written: " in result.stderr and "left no report" in result.stderr
+  assert "Traceback" not in result.stderr
+
+
 def test_a_program_that_we_do_not_start(tmp_path: Path) -> None:
-  result = subprocess.run([sys.executable, "-c", "import tinytpu.boot\n" + PROGRAM], capture_output=True, text=True, cwd=tmp_path,
+  """The folder is the one that was meant when it began."""
+  elsewhere = "import os, tinytpu.boot\nos.mkdir('below')\nos.chdir('below')\n"
+  result = subprocess.run([sys.executable, "-c", elsewhere + PROGRAM], capture_output=True, text=True, cwd=tmp_path,
                           check=False, env={**environment(), "DEV": "TINYTPU::8x8", "TINYTPU_PROFILE": "here"})
   assert result.returncode == 0, result.stderr
   assert load(tmp_path / "here")["machine"] == {"preset": "8x8", "engine": "iss", "clock_hz": 10**9}
@@ -136,6 +173,8 @@ def test_wrong_usage(tmp_path: Path, args: tuple[str, ...], message: str) -> Non
 @pytest.mark.parametrize(("change", "message"), [
   ({"version": VERSION + 1}, f"is a report of version {VERSION + 1}, this TinyTPU reads {VERSION}: make it again"),
   ({"format": "other"}, "is no report of `tinytpu profile`"), ({"run": {"cycles": 1}}, "cycles do not add up to the run's"),
+  ({"run": {"cycles": 0}, "kernels": []}, "it names no machine, or no cycle"), ({"machine": {"preset": 4, "clock_hz": 1}}, "no machine"),
+  ({"machine": 3}, "of another kind"), ({"machine": {"preset": "4x4"}}, "a field is missing"),
   ({"kernels": [{"name": "k"}]}, "a field is missing"), ({"kernels": 3}, "of another kind")])
 def test_reports_that_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
   path = tmp_path / REPORT
@@ -143,7 +182,7 @@ def test_reports_that_are_refused(tmp_path: Path, change: dict[str, Any], messag
   with pytest.raises(ReportError, match=message) as raised:
     load(tmp_path)
   assert str(path) in str(raised.value)
-  for text in ("{", "[]", "\0"):
+  for text in ("{", "[]", "\0", "[" * 100_000):
     path.write_text(text)
     with pytest.raises(ReportError, match="is no report"):
       load(path)

@@ -19,7 +19,7 @@ from typing import Any
 import tinygrad
 from tinygrad.codegen import to_program_cache, to_program_key
 from tinygrad.engine import realize
-from tinygrad.helpers import CACHELEVEL, DEBUG, VIZ
+from tinygrad.helpers import CACHELEVEL, DEBUG, TUPLE_ORDER, VIZ
 from tinygrad.uop.ops import Ops, UOp
 
 from .. import cache
@@ -32,6 +32,8 @@ NAME = "TINYTPU_KERNELS"
 """Environment variable: 0, if kernels should be compiled anew in each process. For whoever changes the compiler while it runs."""
 FOLDER, MOST = "kernels", 20_000
 """Where in the cache they lie, and how many: of more, the older half is removed."""
+_OTHER = ("DMC", "ALLOW_HALF8")
+"""Environment variables that change programs, beside the settings of tinygrad's own key, which need only hold for a process."""
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -61,7 +63,8 @@ def install() -> None:
 
 def wanted() -> bool:
   """Whether kernels are kept: not if the user wants to see them being compiled, or each to tell the lines it comes from."""
-  return (os.environ.get(NAME, "1") != "0" and CACHELEVEL >= 1 and DEBUG < 3 and not VIZ and not origins.asked() and dump.folder() is None)
+  return (os.environ.get(NAME, "1") != "0" and CACHELEVEL >= 1 and DEBUG < 3 and not VIZ and not origins.asked() and dump.folder() is None
+          and sources() != "")
 
 
 def _wanting(linear: UOp) -> Iterator[tuple[tuple[Any, ...], str]]:
@@ -72,21 +75,24 @@ def _wanting(linear: UOp) -> Iterator[tuple[tuple[Any, ...], str]]:
     ast, renderer = found
     key = to_program_key(ast, renderer)
     if ast.op is Ops.SINK and not ast.arg.beam and isinstance(getattr(renderer, "config", None), Config) and key not in to_program_cache:
-      digest = hashlib.sha256(repr((sources(), ast.key, ast.tag, renderer.target, key[3:])).encode()).hexdigest()
+      settings = *key[3:], TUPLE_ORDER.value, *map(os.environ.get, _OTHER)
+      digest = hashlib.sha256(repr((sources(), ast.key, ast.tag, renderer.target, settings)).encode()).hexdigest()
       yield key, f"{FOLDER}/{digest[:40]}"
 
 
 @once
 def sources() -> str:
-  """A hash over names, sizes and times of all source files of tinygrad and of this package."""
-  digest = hashlib.sha256(tinygrad.__file__.encode())
+  """A hash over names, sizes and times of all source files of tinygrad and of this package; "" if one was changed since this process began:
+  what runs may be what it was before."""
+  digest, newest = hashlib.sha256(tinygrad.__file__.encode()), 0
   for root in (Path(tinygrad.__file__).parent, _PACKAGE):
     for folder, _, files in sorted(os.walk(root)):
       for file in sorted(files):
         if file.endswith(".py"):
           status = os.stat(os.path.join(folder, file))
           digest.update(f"{folder}/{file} {status.st_size} {status.st_mtime_ns}\n".encode())
-  return digest.hexdigest()
+          newest = max(newest, status.st_ctime_ns)
+  return digest.hexdigest() if newest < realize.lower_and_compile.began else ""  # type: ignore[attr-defined]
 
 
 def load(name: str) -> UOp | None:

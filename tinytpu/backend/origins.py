@@ -36,6 +36,18 @@ _SHARED = {Ops.CONST, Ops.PARAM, Ops.BUFFER, Ops.RANGE, Ops.SPECIAL, Ops.SINK, O
 """UOps that serve many others: theirs are those of what uses them."""
 _LIBRARY = str(Path(tinygrad.__file__).parent) + os.sep
 
+
+def _here() -> str:
+  """The current folder, a separator at its end; "" if it has been removed."""
+  try:
+    return os.path.join(os.getcwd(), "")
+  except OSError:
+    return ""
+
+
+_HERE = _here()
+"""Files below it are named from there, also when the program has gone elsewhere: a line has one name."""
+
 Notes = tuple[Metadata, ...]
 
 
@@ -121,9 +133,7 @@ def _where() -> str:
   frame = sys._getframe(2)
   while frame.f_code.co_filename.startswith(_LIBRARY) and frame.f_back is not None:
     frame = frame.f_back
-  file = frame.f_code.co_filename
-  inside = file.startswith(here := os.getcwd() + os.sep)
-  return f"{file[len(here):] if inside else file}:{frame.f_lineno}"
+  return f"{frame.f_code.co_filename.removeprefix(_HERE)}:{frame.f_lineno}"
 
 
 def _keep_notes() -> None:
@@ -142,8 +152,17 @@ def _carried(rewrite: Callable[[Any, UOp], UOp]) -> Callable[[Any, UOp], UOp]:
     done = rewrite(self, root)
     if (scope := _scope.get()) is not None:
       scope.carry(self.replace)
+    else:
+      _keep_tables(self.replace)
     return done
   return _unseen(ours)
+
+
+def _keep_tables(replaced: dict[UOp, UOp]) -> None:
+  """Hand a kernel's notes on to what took its place between schedule and compilation: BEAM's is another SINK."""
+  for old, new in replaced.items():
+    if old.op is new.op is Ops.CALL and (sink := new.src[0]) is not old.src[0] and sink.op is Ops.SINK and (table := _table(old.src[0])):
+      all_metadata.setdefault(sink, (table,))
 
 
 _split_store = rangeify.split_store

@@ -139,7 +139,8 @@ class Report(Protocol):
 def progress(title: str) -> Iterator[Report]:
   """A progress bar on standard error, which is gone when the work is done."""
   from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-  with Progress(TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=errors, transient=True) as bar:
+  with Progress(TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=errors, transient=True,
+                disable=not errors.is_terminal) as bar:
     task = bar.add_task(title, total=None)
     said = ""
 

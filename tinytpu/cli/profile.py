@@ -53,7 +53,8 @@ def profile(
     _show(load(out))
     say(f"{out}: {', '.join(name for name in FILES if (out / name).exists())}")
   elif not code:
-    raise RuntimeError(f"{script} launched nothing on TINYTPU (DEV={environment['DEV']}): there is nothing to report")
+    raise RuntimeError(f"{script} left no report: it launched nothing on TINYTPU (DEV={environment['DEV']}), or ended by os._exit, or the "
+                       "report could not be written (then see above)")
   if code:
     say(f"{script} ended with exit code {code}", "bold red")
     raise typer.Exit(code)

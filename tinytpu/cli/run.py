@@ -40,7 +40,8 @@ def run(
     trace: Annotated[bool | None, typer.Option("--trace/--no-trace", help="show where the cycles went, by cause (default: on the "
                                                "simulator; the hardware is built once more for it)")] = None,
     events: Annotated[Path | None, typer.Option(help="trace, and write what every group waited for, to FILE.json or FILE.csv")] = None,
-    most: Annotated[int, typer.Option("--most-events", min=0, max=1 << 26, help="events kept; later ones are dropped")] = 1 << 20,
+    most: Annotated[int, typer.Option("--most-events", min=0, max=1 << 26, help="events kept, and groups that "
+                                                    "--break and --watch look at; later ones are dropped")] = 1 << 20,
     stop_at: Annotated[list[str] | None, typer.Option("--break", help="stop before each group at this word (`tinytpu dump` shows them), "
                                                       "and show the registers that it reads")] = None,
     watch: Annotated[list[str] | None, typer.Option(help="stop after each group that changes it: s5, v3, p2, vmem:ADDRESS[:WORDS], "
@@ -120,6 +121,10 @@ def run(
       print_registers(first.state())
     for item in after:
       say(f"{item.text}: {item.of(first)}")
+    code = program.code_bytes()
+    if (points.breaks or points.places) and first.hbm[address:address + len(code)].tobytes() != code:
+      say("the program wrote over its own code: groups that it made so are shown as they were, and what they change is not watched",
+          "bold red")
     if len(engines) == 2:
       differences += compare(engines, {kind: result for kind, (result, _) in outcomes.items()})
     for line in differences:

@@ -65,6 +65,7 @@ def tell(replays: dict[str, Replay], points: Points, shown: Sequence[Shown], reg
   first, *others = kinds = list(replays)
   streams = zip_longest(*(_stops(replay, points) for replay in replays.values()))
   differences: list[str] = []
+  number = 0
   for number, found in enumerate(islice(streams, points.most + 1), 1):
     if number > points.most:
       say("there are more stops: --stops N shows N")
@@ -82,6 +83,11 @@ def tell(replays: dict[str, Replay], points: Points, shown: Sequence[Shown], reg
           say(f"  {item.text}: {item.of(engine)}")
         if registers:
           registers(engine)
+  if not number:
+    say("no stop: no group at these words issued" if not points.places else "no stop: no group changed what is watched" +
+        ", or issued at these words" * bool(points.breaks))
+  if number <= points.most and (dropped := replays[first].dropped):
+    say(f"{dropped:,} groups at the end found no room, there may be more stops: --most-events N looks at N")
   return differences
 
 

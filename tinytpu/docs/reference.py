@@ -233,7 +233,7 @@ Of tinygrad's device, `Device["TINYTPU"].trace = Trace()` before its first use t
 
 An engine opened without a trace is not slower for it: the one that traces is compiled apart, on the simulator as on the hardware, whose
 Verilog has nothing of it otherwise. Sums are kept for all events, also for those that are dropped. A launch that an error or an
-interrupt ends is not added; one of which an interrupt lost the result only may be.
+interrupt ends is not added; one whose result an interrupt lost may or may not be.
 
 ## Events
 One for each group that issues, in order, and one for a fault. All fields are 64-bit integers; text formats have names in place of numbers.

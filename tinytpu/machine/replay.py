@@ -67,17 +67,26 @@ class Replay:
                room: int):
     self._open, self._launch, self.words, self.limit, self.room = open, launch, words, limit, room
 
-  @cached_property
+  @property
   def groups(self) -> np.ndarray:
     """Events of the groups that issue, in order (docs/trace.md); as many as there is room for."""
+    return self._traced[0]
+
+  @property
+  def dropped(self) -> int:
+    """Events of the launch that found no room: its last groups, at which nothing stops."""
+    return self._traced[1]
+
+  @cached_property
+  def _traced(self) -> tuple[np.ndarray, int]:
     trace = Trace(self.room)
     engine = self._open(trace)
     try:
       self._launch(engine, self.limit)
     finally:
       engine.close()
-    events = trace.launches[0].events
-    return events[(events["kind"] == stalls.GROUP) & (events["pc"] < len(self.words))]
+    events = (launch := trace.launches[0]).events
+    return events[(events["kind"] == stalls.GROUP) & (events["pc"] < len(self.words))], launch.dropped
 
   def group(self, pc: int) -> list[Instr]:
     """The operations of a group."""

@@ -197,19 +197,29 @@ def begin(folder: str | Path) -> Callable[[], None]:
   collector, process = Collector(say), os.getpid()
   watch.watcher = collector
   if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _exit)
 
   def finish() -> None:
     if os.getpid() != process or not collector.launches:
       return
-    from .report import write
     if threading.current_thread() is threading.main_thread():
-      signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second Ctrl-C of an impatient user would lose the report
+      for number in (signal.SIGINT, signal.SIGTERM):  # another one, of an impatient user or to all processes, would lose the report
+        signal.signal(number, signal.SIG_IGN)
+    from .report import write
     say(f"{collector.launches:,} launches, {collector.cycles:,} cycles; writing {path}")
-    write(collector, path)
+    try:
+      write(collector, path)
+    except OSError as error:
+      say(f"the report could not be written: {error}")
     if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
       _end_by_interrupt()
   return finish
+
+
+def _exit(*_: object) -> None:
+  """End the program, once: SIGTERM to a group of processes comes twice, by way of the command `profile` too."""
+  signal.signal(signal.SIGTERM, signal.SIG_IGN)
+  sys.exit(128 + signal.SIGTERM)
 
 
 def _end_by_interrupt() -> None:

@@ -53,7 +53,6 @@ class Recording:
 
   def write(self, folder: str | Path) -> None:
     """Write the files of a profile into a folder, which is made if it does not exist."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
     self.report  # noqa: B018  (raises if there is none)
     write(self.collector, Path(folder))
 

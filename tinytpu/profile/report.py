@@ -89,7 +89,7 @@ def _groups(tally: Tally, texts: Texts) -> dict[str, Any]:
 
 
 def write(collector: Collector, folder: Path) -> None:
-  """Write the report, the page and the Perfetto trace into a folder.
+  """Write the report, the page and the Perfetto trace into a folder, which is made if it does not exist.
 
   Raises:
     OSError: a file cannot be written.
@@ -97,6 +97,7 @@ def write(collector: Collector, folder: Path) -> None:
   from .page import page
   from .perfetto import trace
   report = build(collector)
+  folder.mkdir(parents=True, exist_ok=True)  # the program may have removed it
   put(folder / REPORT, json.dumps(report, indent=1).encode())
   put(folder / PAGE, page(report, collector.timeline).encode())
   put(folder / TRACE, trace(collector.timeline))
@@ -105,8 +106,11 @@ def write(collector: Collector, folder: Path) -> None:
 def put(path: Path, data: bytes) -> None:
   """Write a file, whole or not at all."""
   part = path.with_name(path.name + ".part")
-  part.write_bytes(data)
-  os.replace(part, path)
+  try:
+    part.write_bytes(data)
+    os.replace(part, path)
+  finally:
+    part.unlink(missing_ok=True)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -118,13 +122,15 @@ def load(path: Path) -> dict[str, Any]:
   file = path / REPORT if path.is_dir() else path
   try:
     report = json.loads(file.read_bytes())
-  except ValueError:
+  except (ValueError, RecursionError):
     raise ReportError(f"{file} is no report of `tinytpu profile`: not JSON") from None
   if not isinstance(report, dict) or report.get("format") != FORMAT:
     raise ReportError(f"{file} is no report of `tinytpu profile`")
   if report.get("version") != VERSION:
     raise ReportError(f"{file} is a report of version {report.get('version')!r}, this TinyTPU reads {VERSION}: make it again")
   try:
+    if not isinstance(report["machine"]["preset"], str) or min(report["machine"]["clock_hz"], report["run"]["cycles"]) < 1:
+      raise ReportError(f"{file}: it names no machine, or no cycle: the file is damaged")
     for kernel in report["kernels"]:
       good = isinstance(kernel["name"], str) and isinstance(kernel["kind"], str) and set(kernel["causes"]) == set(CAUSES)
       if not good or sum(kernel["causes"].values()) != kernel["cycles"]:

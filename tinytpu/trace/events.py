@@ -51,7 +51,7 @@ class Launch:
 @dataclass(eq=False)
 class Trace:
   """What the launches of an engine did, in order (see `machine.open_engine`). An engine adds to it. A launch that an error or an
-  interrupt ends is not added; one of which an interrupt lost the result only may be.
+  interrupt ends is not added; one whose result an interrupt lost may or may not be.
 
   Attributes:
     capacity: events that are kept, 0 to 2^32, of all launches together; 80 bytes each, and as much again while an engine is open. What
