@@ -30,20 +30,33 @@ def options(text: str | None, steps: int, rate: float, batch: int = 64) -> argpa
   parser.add_argument("--rate", type=_positive, default=rate, help=f"learning rate at the start (default: {rate or 'as is usual'})")
   parser.add_argument("--batch", type=count, default=batch, help="examples of a step (default: %(default)s)")
   reporting(parser)
-  parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the curve into this file")
+  parser.add_argument("--plot", type=target, metavar="FILE.svg", help="draw the curve into this file")
   return parser
 
 
 def reporting(parser: argparse.ArgumentParser) -> None:
   """Add the options of scripts that print and keep numbers."""
-  parser.add_argument("--seed", type=int, default=1, help="of all random numbers (default: %(default)s)")
-  parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to this file")
+  parser.add_argument("--seed", type=_seed, default=1, help="of all random numbers (default: %(default)s)")
+  parser.add_argument("--json", type=target, metavar="FILE", help="write the numbers to this file")
 
 
 def count(text: str) -> int:
   """A number from 1 on, for argparse."""
   if (number := int(text)) < 1:
     raise argparse.ArgumentTypeError(f"{number}: must be at least 1")
+  return number
+
+
+def target(text: str) -> Path:
+  """A file to write, for argparse: its folder is looked for at once, and not after training."""
+  if not (path := Path(text)).parent.is_dir() or path.is_dir():
+    raise argparse.ArgumentTypeError(f"{text}: is a folder" if path.is_dir() else f"{text}: there is no folder {path.parent}")
+  return path
+
+
+def _seed(text: str) -> int:
+  if not 0 <= (number := int(text)) < 2**32:
+    raise argparse.ArgumentTypeError(f"{number}: must be from 0 to 2^32 - 1")
   return number
 
 
@@ -63,7 +76,7 @@ def run(main: Callable[[], int | None]) -> None:
   """Run a script's main and end with its exit code: 2 and one sentence if an input cannot be used."""
   try:
     sys.exit(main())
-  except (InputError, OSError) as error:
+  except (InputError, OSError, MemoryError) as error:
     print(f"{Path(sys.argv[0]).stem}: {error}", file=sys.stderr)
     sys.exit(2)
 
@@ -78,6 +91,9 @@ class Report:
 
   def __init__(self, arguments: argparse.Namespace, score: str = "", every: int = 50):
     self.arguments, self.score, self.every = arguments, score, every
+    if arguments.plot:
+      from .curve import need_matplotlib
+      need_matplotlib()
     self.losses: list[float] = []
     self.cycles: list[int] = []
     self.scores: list[tuple[int, float]] = []

@@ -2,12 +2,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from .common import InputError
 
 POINTS = 300
 """Of a line at most; longer ones are means of neighbours."""
+
+
+def need_matplotlib() -> None:
+  """Raises InputError: matplotlib is missing."""
+  if find_spec("matplotlib") is None:
+    raise InputError("drawing takes matplotlib: pip install 'tinytpu[train]'")
 
 
 def draw(path: Path, losses: Mapping[str, Sequence[float]], score: tuple[str, Sequence[tuple[int, float]]] | None = None) -> None:
@@ -19,10 +26,8 @@ def draw(path: Path, losses: Mapping[str, Sequence[float]], score: tuple[str, Se
   Raises:
     InputError: matplotlib is missing.
   """
-  try:
-    import matplotlib
-  except ImportError:
-    raise InputError("drawing takes matplotlib: pip install 'tinytpu[train]'") from None
+  need_matplotlib()
+  import matplotlib
   matplotlib.use("svg")
   matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "tinytpu", "axes.spines.top": False, "font.size": 9})
   from matplotlib import pyplot

@@ -13,7 +13,7 @@ from typing import Any
 from tinygrad import Tensor
 from tinygrad.dtype import DType
 from tinygrad.llm.gguf import gguf_load
-from tinygrad.nn.state import safe_dtypes
+from tinygrad.nn.state import safe_dtypes, safe_save
 
 from .common import InputError
 
@@ -45,7 +45,7 @@ def load_safetensors(path: Path) -> dict[str, Tensor]:
       raise InputError(f"{path} holds tensors of {unknown[0]}; there are {', '.join(sorted(KNOWN))}")
     for entry in entries.values():
       (low, high), size = entry["data_offsets"], math.prod(entry["shape"]) * safe_dtypes[entry["dtype"]].itemsize
-      if not 0 <= low <= high <= len(data) - start or high - low != size:
+      if any(type(number) is not int or number < 0 for number in [low, *entry["shape"]]) or high > len(data) - start or high - low != size:
         raise bad
   except (ValueError, KeyError, TypeError, AttributeError):
     raise bad from None
@@ -56,6 +56,16 @@ def load_safetensors(path: Path) -> dict[str, Tensor]:
     low, high = entry["data_offsets"]
     found[name] = Tensor(data[start + low:start + high], dtype=safe_dtypes[entry["dtype"]]).reshape(entry["shape"])
   return found
+
+
+def save_safetensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+  """Write tensors by name; a file that is there stays as it is until the new one is whole."""
+  part = path.with_name(f"{path.name}.part")
+  try:
+    safe_save(dict(tensors), str(part))
+    part.replace(path)
+  finally:
+    part.unlink(missing_ok=True)
 
 
 def load_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

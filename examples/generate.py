@@ -41,6 +41,8 @@ class Generator:
     Raises:
       InputError: a token is none of the vocabulary's, or there are more than the cache has room for.
     """
+    if not prompt:
+      raise InputError("the prompt has no token")
     if strange := [token for token in prompt if not 0 <= token < self.config.vocab]:
       raise InputError(f"{strange[0]} is no token: the model has {self.config.vocab}, from 0")
     if len(prompt) + number - 1 > self.config.context:

@@ -17,9 +17,9 @@ from tinygrad.helpers import Context
 
 from tinytpu.demo.digits import load
 
-from .common import Report, options, run
+from .common import Report, options, run, target
 from .digits import Net, tensors
-from .files import fill, load_safetensors
+from .files import fill, load_safetensors, save_safetensors
 
 
 def train(a: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def train(a: argparse.Namespace) -> int:
     for _ in range(a.steps):
       report.step(step().item())
   if a.save:
-    nn.state.safe_save(state, str(a.save))
+    save_safetensors(state, a.save)
   return report.finish()
 
 
@@ -59,13 +59,15 @@ def show(a: argparse.Namespace) -> int:
   """Three processes and a comparison."""
   with tempfile.TemporaryDirectory() as folder:
     whole, half, resumed = (Path(folder) / f"{name}.safetensors" for name in ("whole", "half", "resumed"))
-    common = ["--seed", str(a.seed), "--rate", str(a.rate), "--batch", str(a.batch)]
+    start = ["--seed", a.seed, "--rate", a.rate]
     files = [word for option, file in (("--plot", a.plot), ("--json", a.json)) if file for word in (option, file)]
-    for title, steps, more in (("uninterrupted", 2 * a.steps, ["--save", whole, *files]),
-                               ("stopped half-way", a.steps, ["--save", half]),
+    for title, steps, more in (("uninterrupted", 2 * a.steps, [*start, "--save", whole, *files]),
+                               ("stopped half-way", a.steps, [*start, "--save", half]),
                                ("resumed", a.steps, ["--resume", half, "--save", resumed])):
       print(f"-- {title}", flush=True)
-      subprocess.run([sys.executable, "-m", "examples.resume", *common, "--steps", str(steps), *map(str, more)], check=True)
+      command = [sys.executable, "-m", "examples.resume", "--batch", a.batch, "--steps", steps, *more]
+      if code := subprocess.run(list(map(str, command)), check=False).returncode:
+        return code  # it has said why
     one, other = load_safetensors(whole), load_safetensors(resumed)
     same = [name for name in one if one[name].data().tobytes() == other[name].data().tobytes()]
     size = sum(tensor.nbytes() for tensor in one.values())
@@ -76,9 +78,11 @@ def show(a: argparse.Namespace) -> int:
 def main() -> int:
   """Train, or show that resuming changes nothing."""
   parser = options(__doc__, steps=20, rate=2e-3)
-  parser.add_argument("--save", type=Path, metavar="FILE", help="train --steps steps and write everything to this file")
+  parser.add_argument("--save", type=target, metavar="FILE", help="train --steps steps and write everything to this file")
   parser.add_argument("--resume", type=Path, metavar="FILE", help="go on from such a file")
   a = parser.parse_args()
+  if a.resume and (a.rate, a.seed) != (parser.get_default("rate"), parser.get_default("seed")):
+    parser.error("--rate and --seed are the checkpoint's: leave them out with --resume")
   return train(a) if a.save or a.resume else show(a)
 
 

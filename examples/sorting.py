@@ -12,7 +12,7 @@ from tinygrad.helpers import Context
 from .common import Report, options, run
 
 GOAL = 0.99
-LENGTH, VALUES, WIDTH, HEADS = 8, 10, 32, 2
+LENGTH, VALUES, WIDTH, HEADS, LAYERS = 8, 10, 32, 2, 2
 
 
 class Block:
@@ -34,7 +34,7 @@ class Transformer:
 
   def __init__(self) -> None:
     self.value, self.place = nn.Embedding(VALUES, WIDTH), nn.Embedding(LENGTH, WIDTH)
-    self.blocks = [Block(), Block()]
+    self.blocks = [Block() for _ in range(LAYERS)]
     self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VALUES)
 
   def __call__(self, numbers: Tensor) -> Tensor:

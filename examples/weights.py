@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,9 +37,11 @@ NAMES = {  # Hugging Face's names to GGUF's
            "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}}
 TURNED = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
 """Of GPT-2 these weights are (inputs, outputs) at Hugging Face."""
-UNLIKE = {"rope_scaling": None, "attention_bias": False, "mlp_bias": False, "scale_attn_by_inverse_layer_idx": False,
-          "add_cross_attention": False}
-"""Entries of config.json that change what a model computes, and the value for which it is what the classes here compute."""
+ALIKE: dict[str, dict[str, tuple[Any, ...]]] = {
+  "llama": {"attention_bias": (False,), "mlp_bias": (False,), "hidden_act": ("silu", "swish"), "partial_rotary_factor": (1,)},
+  "gpt2": {"activation_function": ("gelu_new", "gelu_pytorch_tanh"), "scale_attn_weights": (True,), "add_cross_attention": (False,),
+           "scale_attn_by_inverse_layer_idx": (False,)}}
+"""Entries of config.json that change what a model computes, and the values for which it is what the classes here compute."""
 
 
 def load_model(path: Path, context: int) -> Model:
@@ -58,9 +61,13 @@ def _from_gguf(path: Path, context: int) -> Model:
   kind = metadata.get("general.architecture")
   if kind not in GGUF_KEYS:
     raise InputError(f"{path} is a model of architecture {kind}; there are {' and '.join(GGUF_KEYS)}")
-  if metadata.get(f"{kind}.rope.scaling.type", "none") != "none":
+  scaling = metadata.get(f"{kind}.rope.scaling.type")
+  factors = [metadata.get(f"{kind}.rope.{name}", 1) for name in ("scaling.factor", "scale_linear")]
+  if scaling not in (None, "none") or (scaling is None and factors != [1, 1]):
     raise InputError(f"{path} scales its rotary angles, which the model here does not")
   fields = _fields(GGUF_KEYS[kind], metadata, f"{kind}.", path)
+  for key in ("rope.dimension_count", "attention.key_length", "attention.value_length"):
+    _check_head(metadata.get(f"{kind}.{key}"), fields, f"{path}: {kind}.{key}")
   if "token_embd.weight" not in tensors:
     raise InputError(f"{path} has no tensor token_embd.weight")
   return _build(kind, {**fields, "vocab": tensors["token_embd.weight"].shape[0]}, tensors, context, path)
@@ -73,18 +80,26 @@ def _from_safetensors(path: Path, context: int) -> Model:
     kind = config["model_type"]
   except (ValueError, KeyError, TypeError):
     raise InputError(f"{beside} is no model's configuration") from None
-  if kind not in JSON_KEYS:
+  if not isinstance(kind, str) or kind not in JSON_KEYS:
     raise InputError(f"{beside} tells of a {kind}; there are {' and '.join(JSON_KEYS)}")
-  if unlike := [key for key, usual in UNLIKE.items() if config.get(key, usual) != usual]:
+  unlike = [key for key, values in ALIKE[kind].items() if config.get(key, values[0]) not in values]
+  for key in ("rope_scaling", "rope_parameters"):  # of which newer files keep all that is told of the angles
+    rotary = config.get(key) or {}
+    if not isinstance(rotary, dict) or rotary.get("rope_type", "default") != "default" or rotary.keys() - {"rope_type", "rope_theta"}:
+      unlike.append(key)
+    else:
+      config = {**config, **rotary}
+  if unlike:
     raise InputError(f"{beside} has {unlike[0]} {config[unlike[0]]}, which the model here does not compute")
   fields = _fields(JSON_KEYS[kind], config, "", beside)
+  _check_head(config.get("head_dim"), fields, f"{beside}: head_dim")
   if kind == "gpt2":
-    fields["hidden"] = config.get("n_inner") or 4 * fields["width"]
+    fields |= _fields({"hidden": ("n_inner", None)}, {"n_inner": config.get("n_inner") or 4 * fields["width"]}, "", beside)
   tensors = {}
   for name, tensor in given.items():
     if re.search(r"\.attn\.(masked_)?bias$|rotary_emb\.inv_freq$", name):  # constants that old files carry
       continue
-    layer, own = re.fullmatch(r"(?:(?:transformer\.h|h|model\.layers)\.(\d+)\.)?(?:transformer\.)?(.*)", name).groups()  # type: ignore[union-attr]
+    layer, own = re.fullmatch(r"(?:(?:transformer\.h|h|model\.layers)\.(\d+)\.)?(?:transformer\.)?(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
     stem, _, ending = own.rpartition(".")
     ours = NAMES[kind].get(stem, stem)
     if kind == "gpt2" and ours in TURNED and ending == "weight" and tensor.ndim == 2:
@@ -98,9 +113,16 @@ def _from_safetensors(path: Path, context: int) -> Model:
 def _fields(keys: Mapping[str, tuple[str, Any]], values: Mapping[str, Any], prefix: str, path: Path) -> dict[str, Any]:
   found = {field: values.get(prefix + key, default) for field, (key, default) in keys.items()}
   for field, value in found.items():
-    if not isinstance(value, int | float) or value <= 0:
+    types = (int, float) if field in ("base", "epsilon") else (int,)
+    if type(value) not in types or not 0 < value < math.inf:
       raise InputError(f"{path} has no usable {prefix}{keys[field][0]}: {value}")
   return found
+
+
+def _check_head(size: Any, fields: Mapping[str, Any], what: str) -> None:
+  """Raises InputError: heads are of another size than the width's share, or are turned in part only. None: not told."""
+  if size is not None and size * fields["heads"] != fields["width"]:
+    raise InputError(f"{what} is {size}, and the model here has heads of {fields['width']} / {fields['heads']} elements")
 
 
 def _pairs(weight: Tensor, heads: int) -> Tensor:
@@ -114,11 +136,18 @@ def _build(kind: str, fields: dict[str, Any], tensors: dict[str, Tensor], contex
   heads, kv_heads = fields["heads"], fields.get("kv_heads", fields["heads"])
   if fields["width"] % heads or heads % kv_heads:
     raise InputError(f"{path}: {fields['width']} elements cannot be cut into {heads} heads, or those into {kv_heads} groups")
+  if kind == "llama" and fields["width"] // heads % 2:
+    raise InputError(f"{path}: heads of {fields['width'] // heads} elements have no pairs that could be turned")
+  if (last := f"blk.{fields['layers'] - 1}.attn_norm.weight") not in tensors:  # before as many are made
+    raise InputError(f"{path} has no tensor {last}")
   fields["context"] = min(context, fields["context"])
   if kind == "gpt2" and "position_embd.weight" in tensors:
     tensors["position_embd.weight"] = tensors["position_embd.weight"][:fields["context"]]
   if "token_embd.weight" in tensors:
     tensors.setdefault("output.weight", tensors["token_embd.weight"])
+  if (embedding := tensors.get("token_embd.weight")) is None or embedding.shape != (fields["vocab"], fields["width"]):
+    told = "no tensor token_embd.weight" if embedding is None else f"a tensor token_embd.weight of shape {list(embedding.shape)}"
+    raise InputError(f"{path} has {told}, and the model {fields['vocab']} tokens of {fields['width']} elements")
   model: Model = llama.Llama(llama.Config(**fields)) if kind == "llama" else gpt2.GPT2(gpt2.Config(**fields))
   fill(nn.state.get_state_dict(model), tensors, path, dtypes.float32)
   return model

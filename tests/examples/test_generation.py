@@ -180,6 +180,9 @@ def test_other_names_shapes_and_kinds(tmp_path):
   refuse(save(tmp_path, "llama", w, num_attention_heads=5), "cannot be cut into 5 heads")
   refuse(save(tmp_path, "llama", w, rope_scaling={"factor": 2}), "rope_scaling .* which the model here does not compute")
   refuse(save(tmp_path, "llama", w, hidden_size="x"), "config.json has no usable hidden_size: x")
+  path = save(tmp_path, "llama", {n: v for n, v in w.items() if n != "token_embd.weight"})
+  refuse(path, "has no tensor token_embd.weight, and the model 96 tokens of 64 elements")
+  refuse(save(tmp_path, "llama", w, vocab_size=95), r"token_embd.weight of shape \[96, 64\], and the model 95 tokens of 64 elements")
   path = save(tmp_path, "llama", w)
   (tmp_path / "config.json").unlink()
   refuse(path, "config.json cannot be read: No such file")
@@ -188,6 +191,35 @@ def test_other_names_shapes_and_kinds(tmp_path):
   refuse(tmp_path / "m.gguf", "of architecture mamba; there are llama and gpt2")
   gguf.write(tmp_path / "m.gguf", {k: v for k, v in LLAMA.items() if "head_count_kv" not in k}, tensors)
   refuse(tmp_path / "m.gguf", "has no usable llama.attention.head_count_kv: None")
+
+
+def test_models_that_compute_something_else(tmp_path):
+  w = {kind: arrays(kind, np.random.default_rng(9)) for kind in ("llama", "gpt2")}
+  scaled = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8}
+  for kind, entry, other in (
+      ("llama", "hidden_act", "gelu"), ("llama", "partial_rotary_factor", 0.5), ("llama", "attention_bias", True),
+      ("llama", "rope_parameters", scaled), ("gpt2", "activation_function", "relu"), ("gpt2", "scale_attn_weights", False)):
+    refuse(save(tmp_path, kind, w[kind], **{entry: other}), f"has {entry} .*, which the model here does not compute")
+  refuse(save(tmp_path, "llama", w["llama"], head_dim=8), "head_dim is 8, and the model here has heads of 64 / 4 elements")
+  refuse(save(tmp_path, "llama", w["llama"], num_attention_heads=64, num_key_value_heads=64), "heads of 1 elements have no pairs")
+  for entry, other in (("hidden_size", 64.5), ("num_hidden_layers", True), ("rms_norm_eps", float("nan")), ("rope_theta", float("inf"))):
+    refuse(save(tmp_path, "llama", w["llama"], **{entry: other}), f"has no usable {entry}")
+  refuse(save(tmp_path, "llama", w["llama"], num_hidden_layers=10**9), "has no tensor blk.999999999.attn_norm.weight")
+  refuse(save(tmp_path, "gpt2", w["gpt2"], n_inner="x"), "has no usable n_inner: x")
+  rotary = {"rope_type": "default", "rope_theta": 5e5}
+  assert load_model(save(tmp_path, "llama", w["llama"], rope_parameters=rotary), 32).config.base == 5e5
+  tensors = {name: (value, gguf.F32) for name, value in w["llama"].items()}
+  for key, value, says in (("rope.dimension_count", 8, "rope.dimension_count is 8"), ("attention.key_length", 32, "key_length is 32"),
+                           ("rope.scaling.factor", 4.0, "scales its rotary angles"), ("rope.scaling.type", "linear", "scales its rotary")):
+    gguf.write(tmp_path / "m.gguf", {**LLAMA, f"llama.{key}": value}, tensors)
+    refuse(tmp_path / "m.gguf", says)
+
+
+def test_entries_of_safetensors_that_are_no_shape(tmp_path):
+  for shape, offsets in (([-1, -2], [0, 8]), ([2.0], [0, 8]), ([True, 2], [0, 8]), ([2], [0.0, 8.0]), ([3], [0, 8]), ([2], [8, 16])):
+    header = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": offsets}}).encode()
+    (tmp_path / "bad").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    refuse(tmp_path / "bad", "is no safetensors file, or is cut short or damaged")
 
 
 def test_gguf_that_is_not_read(tmp_path):
@@ -205,6 +237,8 @@ def test_tokens_that_are_none():
   generator = Generator(random_model("gpt2", seed=1))
   with pytest.raises(InputError, match="320 is no token: the model has 320, from 0"):
     generator([1, 320], 1)
+  with pytest.raises(InputError, match="the prompt has no token"):
+    generator([], 1)
   with pytest.raises(InputError, match="60 tokens and 6 more are too many: there is room for 64"):
     generator([1] * 60, 6)
 

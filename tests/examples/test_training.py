@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -11,23 +13,24 @@ import pytest
 from tinygrad import Tensor, nn
 from tinygrad.helpers import Context
 
-from examples import digits, gan, mixed_precision, sorting
-from examples.common import InputError, Report, options
-from examples.files import fill, load_safetensors
+from examples import accumulation, digits, files, gan, mixed_precision, resume, sorting
+from examples.common import InputError, Report, options, run
+from examples.files import fill, load_safetensors, save_safetensors
 from tinytpu.backend.runtime.stats import stats
 
 STEPS = 3
 """The third is the first that TinyJit replays."""
 RUNS: dict[str, tuple[float, Callable[[], Callable[[], Tensor]]]] = {  # tolerance of losses, and what prepares a step
-  "digits, Adam": (1e-4, lambda: digits.prepare(1, 2, 0.0, "adam", lambda: digits.Net(2, 3))[0]),
-  "bfloat16": (2e-2, lambda: mixed_precision.prepare(1, 2, 0.0, "adam", lambda: mixed_precision.Bfloat16Net(2, 3))[0]),
+  "digits, SGD": (1e-4, lambda: digits.prepare(1, 2, 0.0, "sgd", lambda: digits.Net(2, 3))[0]),
+  "bfloat16, Adam": (2e-2, lambda: mixed_precision.prepare(1, 2, 0.0, "adam", lambda: mixed_precision.Bfloat16Net(2, 3))[0]),
   "sorting": (1e-4, lambda: sorting.prepare(1, 2, 4e-3, STEPS)[0])}
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_losses_are_those_of_tinygrads_python_device(name, monkeypatch):
   """With nets that are small enough for that device."""
-  monkeypatch.setattr(sorting, "WIDTH", 8)
+  for size, small in (("WIDTH", 4), ("LENGTH", 4), ("LAYERS", 1)):
+    monkeypatch.setattr(sorting, size, small)
   tolerance, prepare = RUNS[name]
   losses, steady = {}, []
   for device in ("TINYTPU", "PYTHON"):
@@ -45,23 +48,55 @@ def test_losses_are_those_of_tinygrads_python_device(name, monkeypatch):
   assert len(set(losses["TINYTPU"])) == STEPS and abs(steady[0] - steady[1]) < 0.01 * steady[0]
 
 
-def test_accumulated_gradients_are_those_of_the_large_batch(example, tmp_path):
-  done = example("accumulation", "--steps", "3", "--batch", "16", "--plot", tmp_path / "c.svg", "--json", tmp_path / "n.json")
+def test_accumulated_gradients_are_those_of_the_large_batch(monkeypatch, capsys, tmp_path):
+  files = ["--plot", str(tmp_path / "c.svg"), "--json", str(tmp_path / "n.json")]
+  monkeypatch.setattr(sys, "argv", ["accumulation", "--steps", "3", "--batch", "8", *files])
+  assert accumulation.main() == 0
   numbers = json.loads((tmp_path / "n.json").read_text())
   assert 0 < numbers["first_gradient"] < 1e-6 and 0 < numbers["weights"] < 1e-6 and numbers["cycles_a_step"] > 1000
-  assert "cycles a step" in done.stdout and done.stdout.startswith("seed 1, 3 steps on TINYTPU\n")
+  out = capsys.readouterr().out
+  assert "cycles a step" in out and out.startswith("seed 1, 3 steps on TINYTPU\n")
   text = (tmp_path / "c.svg").read_text()
   assert ET.fromstring(text).tag.endswith("svg") and "whole batch" in text and len(text) < 60_000
 
 
-def test_a_resumed_run_ends_with_the_same_bits(example):
-  done = example("resume", "--steps", "3", "--batch", "4")
-  assert done.stdout.splitlines()[-1] == "23 of 23 tensors (92,308 bytes) equal bit for bit"
+def test_a_resumed_run_ends_with_the_same_bits(monkeypatch, capsys, tmp_path):
+  """With a smaller net, and one process for what `make train` does in three."""
+  def here(command: list[str], check: bool) -> subprocess.CompletedProcess[str]:
+    monkeypatch.setattr(sys, "argv", command[2:])
+    return subprocess.CompletedProcess(command, resume.main())
+  monkeypatch.setattr(resume.subprocess, "run", here)
+  monkeypatch.setattr(resume, "Net", lambda: digits.Net(2, 3))
+  monkeypatch.setattr(sys, "argv", ["resume", "--steps", "3", "--batch", "4", "--json", str(tmp_path / "n.json")])
+  assert resume.main() == 0
+  assert capsys.readouterr().out.splitlines()[-1] == "23 of 23 tensors (4,312 bytes) equal bit for bit"
+  assert json.loads((tmp_path / "n.json").read_text())["steps"] == 6
+
+
+def test_writing_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+  path = tmp_path / "net.safetensors"
+  save_safetensors({"x": Tensor([1.0, 2.0])}, path)
+
+  def interrupted(tensors: dict[str, Tensor], name: str) -> None:
+    Path(name).write_bytes(b"half")
+    raise KeyboardInterrupt
+  monkeypatch.setattr(files, "safe_save", interrupted)
+  with pytest.raises(KeyboardInterrupt):
+    save_safetensors({"x": Tensor([3.0, 4.0])}, path)
+  assert list(tmp_path.iterdir()) == [path] and load_safetensors(path)["x"].tolist() == [1.0, 2.0]
 
 
 def test_near_tells_clusters_apart():
   points = np.array([*gan.CENTRES, [0.0, 0.0], [gan.CENTRES[0][0] + 0.14, 0.0], [gan.CENTRES[0][0] + 0.16, 0.0]])
   np.testing.assert_allclose(gan.near(points), [2 / 11] + 7 * [1 / 11])
+
+
+def test_what_does_not_fit_device_memory_is_one_sentence(monkeypatch, capsys):
+  monkeypatch.setattr(sys, "argv", ["x.py"])
+  with pytest.raises(SystemExit, match="2"):
+    run(lambda: Tensor.zeros(1 << 31).contiguous().realize() and 0)
+  err = capsys.readouterr().err
+  assert "device memory" in err and err.startswith("x: ") and err.count("\n") == 1
 
 
 def test_a_missed_goal_is_exit_code_1(capsys):
@@ -74,15 +109,23 @@ def test_a_missed_goal_is_exit_code_1(capsys):
 
 
 # -- what cannot be used ------------------------------------------------------------------------------
-def test_options_that_make_no_sense(example):
-  assert "2 steps: at least 3 are needed" in example("sorting", "--steps", "2", code=2).stderr
-  assert "a batch of 64 cannot be cut into 5 parts" in example("accumulation", "--parts", "5", code=2).stderr
+@pytest.mark.parametrize(("module", "words", "says"), [
+  (sorting, ["--steps", "2"], "2 steps: at least 3 are needed"), (sorting, ["--batch", "0"], "0: must be at least 1"),
+  (gan, ["--rate", "nan"], "nan: must be above 0"), (gan, ["--seed", "-1"], "-1: must be from 0 to 2^32 - 1"),
+  (digits, ["--json", "no/such/n.json"], "no/such/n.json: there is no folder no/such"), (digits, ["--plot", "/"], "/: is a folder"),
+  (accumulation, ["--parts", "5"], "a batch of 64 cannot be cut into 5 parts"),
+  (resume, ["--resume", "x", "--rate", "1"], "--rate and --seed are the checkpoint's")], ids=lambda v: v[0] if isinstance(v, list) else "")
+def test_options_that_make_no_sense(module, words, says, monkeypatch, capsys):
+  monkeypatch.setattr(sys, "argv", ["x", *words])
+  with pytest.raises(SystemExit, match="2"):
+    module.main()
+  assert says in capsys.readouterr().err
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):
   net = nn.Linear(3, 2)
   path = tmp_path / "net.safetensors"
-  nn.state.safe_save(nn.state.get_state_dict(net), str(path))
+  save_safetensors(nn.state.get_state_dict(net), path)
   saved = load_safetensors(path)
   np.testing.assert_array_equal(saved["weight"].numpy(), net.weight.numpy())
 

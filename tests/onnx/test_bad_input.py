@@ -128,6 +128,17 @@ def test_types_that_cannot_be_run(saved: Saved) -> None:
     assert f"is of type {name}" in refused(saved(proto))
 
 
+def test_sparse_constants(saved: Saved) -> None:
+  proto = model([helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", [4])])
+  values, places = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0]), helper.make_tensor("at", TensorProto.INT64, [2], [0, 3])
+  sparse = helper.make_sparse_tensor(values, places, [4])
+  proto.graph.sparse_initializer.append(sparse)
+  assert "constant 'w' is sparse, which cannot be run" in refused(saved(proto))
+  node = helper.make_node("Constant", [], ["w"], sparse_value=sparse)
+  proto = model([node, helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [4])], [value("y", [4])])
+  assert "constant 'w' is sparse, which cannot be run" in refused(saved(proto))
+
+
 def test_a_sequence_as_input(saved: Saved) -> None:
   sequence = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, [1])
   proto = model([helper.make_node("Identity", ["x"], ["y"])], [sequence], [value("y", [1])])
@@ -177,6 +188,7 @@ def test_wrong_dtypes(path: Path, tmp_path: Path) -> None:
   message = refused(path, "-i", array(tmp_path, np.zeros((2, 8))))
   assert "input 'x' is float32[batch, 8], and the array given is of type float64" in message
   assert "expected numbers of type float32" in refused(path, "-i", "x=1,two")
+  assert "'x=1,2': 2 numbers for float32[batch, 8]" in refused(path, "-i", "x=1,2", "--dim", "batch=2")
 
 
 def test_files_that_hold_no_arrays(path: Path, tmp_path: Path) -> None:
@@ -194,6 +206,7 @@ def test_dimensions_and_budgets_that_are_none(path: Path) -> None:
   for text in ("batch", "batch=", "=1", "batch=-1", "batch=x", "batch=1.5"):
     assert "expected NAME=SIZE" in refused(path, "--dim", text)
   assert "cannot have size 0" in refused(path, "--dim", "batch=0")
+  assert "cannot have size 0" in refused(path, "--dim", "batch=0", "-i", "x=1")
   assert "dimension 'batch' is given twice" in refused(path, "--dim", "batch=1", "--dim", "batch=2")
   for text in ("x", "-1", "nan", "inf", "string=1", "float33=1", "float16="):
     assert "expected a budget such as 1e-3" in refused(path, "--dim", "batch=1", "--budget", text)

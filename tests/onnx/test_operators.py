@@ -96,6 +96,28 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
   "reverse sequences": ("ReverseSequence", [x(5, 3, 2), ints(5, 1, 3)], {}),
   "reverse sequences of rows": ("ReverseSequence", [x(3, 5, 2), ints(2, 5, 1)], {"batch_axis": 0, "time_axis": 1}),
   "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),
+  **{f"power of {dtype} to {power.dtype}": ("Pow", [np.array(numbers, dtype), power],
+                                            {"types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
+     for dtype, numbers, power in (
+       ("int64", [7, 3, -3, 2, 2, -1], ints(11, 30, 21, 62, -1, -3)), ("int32", [7, -3, 1, 0], np.int32([11, 19, -3, 0])),
+       ("int32", [9, 3, 27, 1000, -2, 2], np.float32([0.5, 0.5, 0.6666667, 3, 3, -1])))},
+  **{f"quantisation of half-way numbers to {dtype}": (
+       "QuantizeLinear", [np.float32([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e6, -1e6]), np.float32(1), np.array(7, dtype)],
+       {"types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}, "version": 21}) for dtype in ("uint8", "int8", "uint16", "int16")},
+  "quantisation on axis -2": ("QuantizeLinear", [20 * x(2, 3, 4), np.float32([0.5, 0.1, 0.2]), np.uint8([1, 2, 3])],
+                              {"axis": -2, "types": {0: TensorProto.UINT8}}),
+  "quantisation in blocks": ("QuantizeLinear", [20 * x(5, 3), np.abs(x(3, 3)) + 1], {
+    "axis": 0, "block_size": 2, "output_dtype": TensorProto.INT8, "types": {0: TensorProto.INT8}, "version": 21}),
+  "quantised convolution of one dimension": ("QLinearConv", [
+    np.arange(24, dtype=np.uint8).reshape(1, 2, 12), np.float32(0.1), np.uint8(9), np.arange(-9, 9, dtype=np.int8).reshape(3, 2, 3),
+    np.float32([0.2, 0.3, 0.1]), np.int8([0, 0, 0]), np.float32(0.5), np.uint8(100), np.int32([5, -60, 7])],
+    {"types": {0: TensorProto.UINT8}, "pads": [1, 0], "strides": [2]}),
+  "dynamic quantisation of zeros": ("DynamicQuantizeLinear", [np.zeros(3, np.float32)],
+                                    {"outputs": 3, "types": {0: TensorProto.UINT8, 2: TensorProto.UINT8}}),
+  **{f"unit norm {p} of zeros": ("LpNormalization", [x(2, 3) * np.float32([[0], [1]])], {"p": p}) for p in (1, 2)},
+  **{f"batch norm in training, {len(shape)} dimensions": ("BatchNormalization", [x(*shape), x(3), x(3), x(3), np.abs(x(3))],
+                                                          {"outputs": 3, "training_mode": 1, "momentum": 0.7})
+     for shape in ((4, 3), (2, 3, 4), (2, 3, 2, 2))},
 }
 
 
@@ -141,6 +163,17 @@ def test_an_output_that_is_left_out_is_no_input(agrees: Agrees, op: str, place: 
   agrees(proto)
 
 
+def test_outputs_that_are_left_out_of_many(agrees: Agrees) -> None:
+  """onnxruntime crashes on them."""
+  agrees(model([helper.make_node("Split", ["x"], ["a", ""], num_outputs=2)], [value("x", [4])], [value("a", [2])], version=18))
+  nodes = [helper.make_node("Identity", ["go"], ["again"]), helper.make_node("Add", ["a", "a"], ["twice"]),
+           helper.make_node("Neg", ["b"], ["minus"])]
+  body = helper.make_graph(nodes, "body", [value("i", [], INT64), value("go", [], BOOL), value("a", [2]), value("b", [2])],
+                           [value("again", [], BOOL), value("twice", [2]), value("minus", [2])])
+  loop = helper.make_node("Loop", ["n", "", "x", "x"], ["", "y"], body=body)
+  agrees(model([loop], [value("x", [2])], [value("y", [2])], {"n": np.array(3)}))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8", "bool", "int64", "double", "uint32", "uint64", "int8", "float"])
 def test_constants_in_every_form(saved: Saved, dtype: str) -> None:
   """Elements as bytes, or in the field that their type has."""
@@ -180,6 +213,14 @@ def test_if_runs_the_branch_that_is_taken_only(agrees: Agrees, taken: bool) -> N
   nodes = [helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other), helper.make_node("Neg", ["y"], ["z"])]
   proto = model(nodes, [value("x", [2, 3]), value("c", [], BOOL)], [value("z", None)], {"w": x(2, 3)})
   agrees(proto, {"x": x(2, 3), "c": np.array(taken)})
+
+
+@pytest.mark.parametrize("version", [11, 13])
+def test_operators_of_a_branch_are_of_the_models_version(agrees: Agrees, version: int) -> None:
+  """Softmax before 13 is over all axes from `axis` on."""
+  branches = [helper.make_graph([helper.make_node("Softmax", ["x"], [name], axis=1)], name, [], [value(name, [2, 3, 4])]) for name in "ab"]
+  agrees(model([helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])], [value("x", [2, 3, 4])],
+               [value("y", [2, 3, 4])], {"c": np.array(True)}, version))
 
 
 def test_a_branch_that_is_not_taken_need_not_fit(agrees: Agrees) -> None:

@@ -1,6 +1,7 @@
 """What a model is run on: arrays from files, values from the command line, random numbers for the rest."""
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,14 +46,15 @@ def read(texts: Sequence[str], model: Model, dims: Mapping[str, int] | None = No
   "NAME=FILE.npy", "NAME=photo.png", or "NAME=1,2,3": numbers, which take the declared dtype and shape.
 
   Args:
-    dims: sizes of free dimensions, which images are made to fit. pixels: how.
+    dims: sizes of free dimensions, which images and numbers are made to fit. pixels: how.
 
   Raises:
     OnnxError: a text that is none of these, a file that holds something else, an input given twice. OSError: no such file.
   """
   found: dict[str, np.ndarray] = {}
+  sizes = _sizes(model, dims or {})
   for text in texts:
-    for name, array in _read(text, model, dims or {}, pixels or images.Pixels()).items():
+    for name, array in _read(text, model, sizes, pixels or images.Pixels()).items():
       if name in found:
         raise OnnxError(f"input {name!r} is given twice")
       found[name] = array
@@ -98,7 +100,7 @@ def _read(text: str, model: Model, dims: Mapping[str, int], pixels: images.Pixel
   value = next((value for value in model.inputs if value.name == name), None)
   if value is None:
     raise OnnxError(f"{text!r}: the model has no input {name!r}; its inputs: {', '.join(v.name for v in model.inputs) or 'none'}")
-  return {name: images.read(Path(rest), value, dims, pixels) if _is_file(rest) else _numbers(rest, value, text)}
+  return {name: images.read(Path(rest), value, dims, pixels) if _is_file(rest) else _numbers(rest, value, dims, text)}
 
 
 def _is_file(text: str) -> bool:
@@ -114,20 +116,19 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     raise OnnxError(f"{path} holds no arrays of numpy: {str(error).splitlines()[0] if str(error) else 'it is damaged'}") from None
 
 
-def _numbers(text: str, value: Value, whole: str) -> np.ndarray:
+def _numbers(text: str, value: Value, dims: Mapping[str, int], whole: str) -> np.ndarray:
   dtype = np.dtype(value.dtype)
   try:
     numbers = [float(part) if dtype.kind == "f" else int(part, 0) for part in text.split(",")]
     array = np.array(numbers, dtype)
   except (ValueError, OverflowError):
     raise OnnxError(f"{whole!r}: expected numbers of type {value.dtype}, an image, or a file whose name ends in .npy") from None
-  fixed = value.shape is not None and all(isinstance(size, int) for size in value.shape)
-  if not fixed:
-    return array.reshape(()) if value.shape == () else array
-  shape = tuple(int(size) for size in value.shape or ())
-  if array.size not in (1, int(np.prod(shape))):
+  if value.shape is None or any(isinstance(size, str) and size not in dims for size in value.shape):
+    return array
+  shape = tuple(dims[size] if isinstance(size, str) else size for size in value.shape)
+  if array.size not in (1, math.prod(shape)):
     raise OnnxError(f"{whole!r}: {array.size} numbers for {value}")
-  return array.reshape(shape) if array.size == np.prod(shape) else np.full(shape, array[0])
+  return array.reshape(shape) if array.size == math.prod(shape) else np.full(shape, array[0])
 
 
 def _sizes(model: Model, dims: Mapping[str, int]) -> dict[str, int]:

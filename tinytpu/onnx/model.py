@@ -1,8 +1,10 @@
 """A model as it is in its file: read, checked, and what it takes and gives."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import onnx
@@ -77,6 +79,7 @@ def load(path: str | Path) -> Model:
     proto = inline_local_functions(proto)
   _check_types(proto, path)
   _check_operators(proto, path)
+  _name_outputs(proto)
   checked = ModelProto()
   checked.CopyFrom(proto)
   for value in [*checked.graph.input, *checked.graph.output]:
@@ -121,10 +124,8 @@ def tensors(graph: GraphProto) -> Iterator[TensorProto]:
 def tensor_bytes(tensor: TensorProto) -> int:
   """Bytes of a tensor's elements."""
   import numpy as np
-  count = 1
-  for size in tensor.dims:
-    count *= size
-  return count * (np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize if tensor.data_type in DTYPES else 1)
+  size = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).itemsize if tensor.data_type in DTYPES else 1
+  return math.prod(tensor.dims) * size
 
 
 def label(node: NodeProto, number: int) -> str:
@@ -185,6 +186,11 @@ def _check_external(proto: ModelProto, path: Path) -> None:
 
 
 def _check_types(proto: ModelProto, path: Path) -> None:
+  for graph in graphs(proto.graph):
+    sparse = [tensor.values for tensor in graph.sparse_initializer]
+    sparse += [attribute.sparse_tensor.values for node in graph.node for attribute in node.attribute if attribute.HasField("sparse_tensor")]
+    if sparse:
+      raise OnnxError(f"{path}: constant {sparse[0].name!r} is sparse, which cannot be run: store it with all its elements")
   for tensor in tensors(proto.graph):
     if tensor.data_type not in DTYPES:
       raise OnnxError(f"{path}: constant {tensor.name!r} is of type {_name(tensor.data_type)}, which cannot be run")
@@ -202,6 +208,16 @@ def _check_operators(proto: ModelProto, path: Path) -> None:
   from .operators import missing
   if names := missing(proto):
     raise OnnxError(f"{path} uses {'operators' if len(names) > 1 else 'an operator'} that the front end does not have: {', '.join(names)}")
+
+
+def _name_outputs(proto: ModelProto) -> None:
+  """Name the outputs that are left out of operators with any number of them: onnxruntime crashes on those."""
+  nodes = [node for graph in graphs(proto.graph) for node in graph.node]
+  taken = {name for node in nodes for name in [*node.input, *node.output]}
+  fresh = (name for n in count() if (name := f"left_out_{n}") not in taken)
+  for node in nodes:
+    if node.op_type in ("If", "Loop", "Scan", "Split"):
+      node.output[:] = [name or next(fresh) for name in node.output]
 
 
 def _name(data_type: int) -> str:

@@ -14,6 +14,7 @@ from tinygrad.nn.onnx import Domain, OpSetId, onnx_ops
 from .control import If, Loop, Scan
 from .detection import NonMaxSuppression
 from .model import graphs
+from .quantize import DynamicQuantizeLinear, QLinearConv, QuantizeLinear
 from .recurrent import GRU, LSTM, RNN
 from .resize import Resize, Resize_10, Upsample
 from .sampling import DeformConv, GridSample, RoiAlign
@@ -86,6 +87,40 @@ def Range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
   return Tensor.arange(first, end, step, dtype=start.dtype)
 
 
+def Pow(x: Tensor, y: Tensor) -> Tensor:
+  """ONNX's Pow, of the dtype of `x`. Powers of integers are products; tinygrad's are of float32, and rounded where they should be cut."""
+  if not dtypes.is_int(x.dtype):
+    return x.pow(y)
+  whole = y.cast(dtypes.int64) if dtypes.is_float(y.dtype) else y
+  result, square = x.const_like(1), x
+  for bit in range(6):  # 63 is the most that a number other than 0, 1 and -1 can be raised to
+    result = ((whole >> bit) % 2 != 0).where(result * square, result)
+    square = square * square
+  odd = (whole % 2 != 0).where(x, 1)
+  result = (whole < 0).where((x.abs() == 1).where(odd, 0), result).cast(x.dtype)
+  if not dtypes.is_float(y.dtype):
+    return result
+  broken = x.float().pow(y.float())
+  near = broken.round()  # a root that comes out even must not be cut because it is a rounding error short
+  broken = ((broken - near).abs() < 1e-6 * near.abs()).where(near, broken.trunc())
+  return (whole == y).where(result, broken.cast(x.dtype))
+
+
+def LpNormalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
+  """ONNX's LpNormalization; where all are 0 the result is, and tinygrad's is NaN."""
+  norm = x.abs().sum(axis, keepdim=True) if p == 1 else x.square().sum(axis, keepdim=True).sqrt()
+  return x / (norm == 0).where(1, norm)
+
+
+def BatchNormalization(X: Tensor, *inputs: Tensor, training_mode: int = 0, **options: Any) -> Any:
+  """ONNX's BatchNormalization. In training tinygrad's wants four dimensions: all behind the second become one, and a last one of size 1."""
+  function: Any = onnx_ops["BatchNormalization"]
+  if not training_mode:
+    return function(X, *inputs, **options)
+  y, *running = function(X.reshape(*X.shape[:2], -1, 1), *inputs, training_mode=1, **options)
+  return (y.reshape(X.shape), *running)
+
+
 def ReduceMean(data: Tensor, *inputs: Any, **options: Any) -> Tensor:
   """ONNX's ReduceMean; tinygrad's mean of integers is a float."""
   mean: Any = onnx_ops["ReduceMean"]
@@ -135,14 +170,6 @@ def Attention(Q: Tensor, K: Tensor, V: Tensor, attn_mask: Tensor | None = None, 
 def Size(data: Tensor) -> Tensor:
   """ONNX's Size, as a tensor; tinygrad's is a number of Python."""
   return Tensor(data.numel(), dtype=dtypes.int64)
-
-
-def DynamicQuantizeLinear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-  """ONNX's DynamicQuantizeLinear: uint8, its scale and its zero. tinygrad's divides by the scale's own quotient, which rounds otherwise."""
-  low, high = x.min().minimum(0), x.max().maximum(0)
-  scale = ((high - low) / 255).contiguous().realize()
-  zero = (-low / scale).round().clip(0, 255).contiguous().realize()
-  return ((x / scale).round() + zero).clip(0, 255).cast(dtypes.uint8), scale, zero.cast(dtypes.uint8)
 
 
 def BitShift(X: Tensor, Y: Tensor, *, direction: str) -> Tensor:
@@ -203,7 +230,8 @@ OURS: dict[str, Any] = {
   "DFT": {OpSetId(Domain.ONNX, 17): DFT_17, OpSetId(Domain.ONNX, 20): DFT}, "STFT": STFT, "MelWeightMatrix": MelWeightMatrix,
   "LpPool": LpPool, "GlobalLpPool": GlobalLpPool, "Col2Im": Col2Im, "BitShift": BitShift, "ReverseSequence": ReverseSequence,
   "Gather": Gather, "Squeeze": Squeeze, "Unsqueeze": Unsqueeze, "Slice": Slice, "Size": Size,
-  "DynamicQuantizeLinear": DynamicQuantizeLinear,
+  "Pow": Pow, "LpNormalization": LpNormalization, "BatchNormalization": BatchNormalization,
+  "QuantizeLinear": QuantizeLinear, "DynamicQuantizeLinear": DynamicQuantizeLinear, "QLinearConv": QLinearConv,
   "Resize": {OpSetId(Domain.ONNX, 10): Resize_10, OpSetId(Domain.ONNX, 11): Resize},
   "Conv": _alone(onnx_ops["Conv"]), "ConvTranspose": _alone(ConvTranspose), "MatMul": _alone(onnx_ops["MatMul"]),
   "Gemm": _alone(onnx_ops["Gemm"]), "MaxPool": MaxPool, "MaxUnpool": MaxUnpool, "Split": Split, "CenterCropPad": CenterCropPad,

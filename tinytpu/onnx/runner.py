@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from onnx import ModelProto
 from tinygrad import Tensor
-from tinygrad.nn.onnx import OnnxNode, OnnxRunner, OpSetId
+from tinygrad.nn.onnx import Domain, OnnxNode, OnnxRunner, OpSetId
 
 from ..machine.both import EngineMismatch
 from .errors import OnnxError, RefusedError
@@ -43,21 +44,24 @@ class Runner(OnnxRunner):
         super().__init__(path)
       except Exception as error:  # it checks little of what it reads
         raise OnnxError(f"tinygrad's front end cannot read the model: {type(error).__name__}: {first_line(error)}") from error
-      self.adopt(self, observe)
+      versions = {Domain.from_onnx(entry.domain): entry.version for entry in proto.opset_import}
+      self.adopt(self, versions, observe)
       weights = [value for value in self.constants() if value.numel()]
       if weights:
         Tensor.realize(*weights)
 
-  def adopt(self, graph: OnnxRunner, observe: Observer | None = None) -> None:
-    """Give a graph and those within it our operators."""
+  def adopt(self, graph: OnnxRunner, versions: Mapping[Domain, int], observe: Observer | None = None) -> None:
+    """Give a graph and those within it our operators, and the model's versions of them: the front end takes version 1 within."""
     graph.onnx_ops = table()
     graph.__class__ = Runner
     assert isinstance(graph, Runner)
     graph.observe, graph.position, graph.inner = observe, 0, []
+    graph.graph_nodes = tuple(replace(node, opset_id=OpSetId(node.opset_id.domain, versions.get(node.opset_id.domain, 1)))
+                              for node in graph.graph_nodes)
     for node in graph.graph_nodes:
       for value in node.opts.values():
         if isinstance(value, OnnxRunner):
-          self.adopt(value)
+          self.adopt(value, versions)
           assert isinstance(value, Runner)
           graph.inner.append(value)
 
