@@ -2,6 +2,7 @@
 #   make demo        handwritten digits, classified on the TinyTPU
 #   make test        style, types, tests: engines compared on every operation and random programs, on every preset
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
+#   make prove       theorems on the RTL, each with what it reaches and the faults that it refutes (docs/prove.md)
 #   make docs        the pages of docs/: what tables, commands and programs have made in them is made anew
 #   make site        the pages as a site, build/site/index.html
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 # The environment is made anew whenever pyproject.toml changes: its hash names the stamp.
 STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha256(open('pyproject.toml', 'rb').read()).hexdigest()[:16])")
 
-.PHONY: demo test test-full docs site clean
+.PHONY: demo test test-full prove docs site clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -23,6 +24,9 @@ test: $(STAMP)
 
 test-full: FULL = --full
 test-full: test
+
+prove: $(STAMP)
+	$(BIN)/python -m bench.prove
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs

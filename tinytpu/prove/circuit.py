@@ -6,15 +6,17 @@ asked for, so a proof holds only the part of the design that it speaks of. Bit v
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 
-from amaranth.hdl import Fragment, Module, Signal, Value, _nir
-from amaranth.hdl._ast import SignalSet
-from amaranth.hdl._ir import PortDirection, build_netlist
+from amaranth.hdl import Fragment, Signal, _nir
+from amaranth.hdl._ir import build_netlist
 from amaranth.lib import wiring
-from bitwuzla import Kind, Term, TermManager
+from bitwuzla import Kind, Term
 
-__all__ = ["Circuit", "Spec", "Terms"]
+from .spec import Spec, ports
+from .terms import Terms
+
+__all__ = ["Circuit"]
 
 sys.setrecursionlimit(1_000_000)  # terms are made by recursion along combinational paths
 
@@ -24,114 +26,6 @@ _COMPARED = {"u<": Kind.BV_ULT, "u>": Kind.BV_UGT, "u<=": Kind.BV_ULE, "u>=": Ki
 _SHIFTS = {"<<": Kind.BV_SHL, "u>>": Kind.BV_SHR, "s>>": Kind.BV_ASHR}
 
 
-class Terms:
-  """Makes terms; conditions are bit vectors of one bit, as in hardware, and truths where the solver asks for them."""
-
-  def __init__(self) -> None:
-    self.manager = TermManager()
-    self.yes, self.no = self.const(1, 1), self.const(0, 1)
-
-  def const(self, value: int, width: int) -> Term:
-    """`value` modulo 2^width."""
-    return self.manager.mk_bv_value(self.manager.mk_bv_sort(width), value & (1 << width) - 1)
-
-  def free(self, name: str, width: int) -> Term:
-    """An unknown bit vector."""
-    return self.manager.mk_const(self.manager.mk_bv_sort(width), name)
-
-  def __call__(self, kind: Kind, *terms: Term, at: Sequence[int] = ()) -> Term:
-    return self.manager.mk_term(kind, list(terms), list(at))
-
-  def bit(self, truth: Term) -> Term:
-    """1 bit of a truth."""
-    return self(Kind.ITE, truth, self.yes, self.no)
-
-  def truth(self, bit: Term) -> Term:
-    """The truth of one bit."""
-    return self(Kind.EQUAL, bit, self.yes)
-
-  def mux(self, bit: Term, a: Term, b: Term) -> Term:
-    """`a` if the bit is set, else `b`."""
-    return a if a is b else self(Kind.ITE, self.truth(bit), a, b)
-
-  def all(self, truths: Sequence[Term]) -> Term:
-    """Conjunction of any number of truths."""
-    return self.manager.mk_true() if not truths else truths[0] if len(truths) == 1 else self(Kind.AND, *truths)
-
-  def any(self, truths: Sequence[Term]) -> Term:
-    """Disjunction of any number of truths."""
-    return self.manager.mk_false() if not truths else truths[0] if len(truths) == 1 else self(Kind.OR, *truths)
-
-  def eq(self, a: Term, b: Term | int) -> Term:
-    """Truth: equal."""
-    return self(Kind.EQUAL, a, self.const(b, a.sort().bv_size()) if isinstance(b, int) else b)
-
-  def isnt(self, truth: Term) -> Term:
-    """The opposite."""
-    return self(Kind.NOT, truth)
-
-  def if_(self, condition: Term, then: Term, otherwise: Term | None = None) -> Term:
-    """`then` if the truth `condition` holds, else `otherwise`; without that, true."""
-    return self(Kind.IMPLIES, condition, then) if otherwise is None else self(Kind.ITE, condition, then, otherwise)
-
-  def slice(self, term: Term, low: int, width: int) -> Term:
-    """`width` bits of a term from bit `low` on."""
-    whole = term.sort().bv_size()
-    return term if width == whole else self(Kind.BV_EXTRACT, term, at=(low + width - 1, low))
-
-  def concat(self, parts: Sequence[Term]) -> Term:
-    """The parts, the lowest first."""
-    return parts[0] if len(parts) == 1 else self(Kind.BV_CONCAT, *reversed(parts))
-
-  def extend(self, term: Term, width: int) -> Term:
-    """The term with zeros on top, `width` bits in all."""
-    more = width - term.sort().bv_size()
-    return term if more <= 0 else self(Kind.BV_ZERO_EXTEND, term, at=(more,))
-
-
-class Spec:
-  """A unit and what is claimed of it, as a module with `Assert`, `Assume` and `Cover` beside the unit.
-
-  Attributes:
-    m: the module, which holds the unit as `unit`; its inputs are free unless the module drives them.
-    signals: every signal in the unit by name, submodules' after a dot: claims may speak of registers. Of several with one name the
-      second in order of creation is `name#2`, and so on (those made in one line for several variables may all be called $signal).
-    ticks: by clock domain the signal whose cycles end with an edge of its clock; domains that are not named tick in every cycle.
-    shown: signals that a counterexample shows besides the inputs.
-    claims: what takes more than signals to say, memories above all: (kind, message, its truth in a cycle).
-  """
-
-  def __init__(self, unit: wiring.Component) -> None:
-    self.unit, self.m = unit, Module()
-    fragment = Fragment.get(unit, None)
-    self.m.submodules.unit = fragment
-    self.signals: dict[str, Signal] = {}
-    for _, name, signal in sorted((signal.duid, name, signal) for name, signal in self._collect(fragment, "")):
-      same = sum(other == name or other.startswith(f"{name}#") for other in self.signals)
-      self.signals[f"{name}#{same + 1}" if same else name] = signal
-    self.ticks: dict[str, Signal] = {}
-    self.shown: list[Signal] = []
-    self.claims: list[tuple[str, str, Callable[[Circuit, int], Term]]] = []
-    self.ports: Ports = _ports(unit)
-
-  def _collect(self, fragment: Fragment, prefix: str) -> Iterator[tuple[str, Signal]]:
-    found = SignalSet()
-    for statements in fragment.statements.values():
-      found.update(statements._lhs_signals() | statements._rhs_signals())
-    yield from ((prefix + signal.name, signal) for signal in found if isinstance(signal, Signal))
-    for inner, name, _ in fragment.subfragments:
-      yield from self._collect(inner, f"{prefix}{name}.")
-
-
-Ports = dict[str, tuple[Value, PortDirection | None]]
-
-
-def _ports(component: wiring.Component) -> Ports:
-  """All members of the signature; the inputs may turn out to be driven by a specification."""
-  return {"__".join(map(str, path)): (Value.cast(value), None if member.flow is wiring.In else PortDirection.Output)
-          for path, member, value in component.signature.flatten(component)}
-
-
 class Circuit:
   """A design over time. Cycle 0 begins in any state whatever; `reset` makes it the first of so many cycles with all resets active.
 
@@ -139,17 +33,17 @@ class Circuit:
     design: a component, all of whose inputs are free, or a `Spec`.
     terms: that make its terms.
     reset: cycles of reset at the beginning.
+    powered: cycle 0 begins in the state at power-up, memories included.
   """
 
-  def __init__(self, design: wiring.Component | Spec, terms: Terms, reset: int = 0) -> None:
-    self.terms, self.reset = terms, reset
+  def __init__(self, design: wiring.Component | Spec, terms: Terms, reset: int = 0, powered: bool = False) -> None:
+    self.terms, self.reset, self.powered = terms, reset, powered
     if isinstance(design, Spec):
-      fragment, ports, ticks, self._more = Fragment.get(design.m, None), design.ports, design.ticks, design.claims
+      fragment, members, ticks, self._more = Fragment.get(design.m, None), design.ports, design.ticks, design.claims
     else:
-      fragment, ticks, self._more = Fragment.get(design, None), {}, []
-      ports = _ports(design)
+      fragment, members, ticks, self._more = Fragment.get(design, None), ports(design), {}, []
     # Domains become inputs <domain>_clk and <domain>_rst (sync's: clk and rst) since nothing drives them.
-    self.netlist = build_netlist(fragment, ports=ports)
+    self.netlist = build_netlist(fragment, ports=members)
     self._ticks = {f"{domain}_clk": signal for domain, signal in ticks.items()}
     self._clocks = {_nir.Net.from_cell(0, start): name for name, (start, _) in self.netlist.top.ports_i.items() if name.endswith("clk")}
     self._writes: dict[int, list[_nir.SyncWritePort]] = {}
@@ -179,6 +73,19 @@ class Circuit:
   def output(self, name: str, t: int) -> Term:
     """The output called `name` in cycle t."""
     return self.value(self.netlist.top.ports_o[name], t)
+
+  def again(self) -> Circuit:
+    """The same design with other inputs and another first state."""
+    other = copy(self)
+    other._made, other._inputs = {}, {}
+    return other
+
+  def apply(self, unit: wiring.Component, cycles: int, **inputs: Term) -> Term:
+    """Output `o` of another unit, a pipeline of so many cycles, as a function of its inputs."""
+    other = Circuit(unit, self.terms)
+    for name, value in inputs.items():
+      other.bind(name, 0, value)
+    return other.output("o", cycles)
 
   def named(self) -> dict[str, Term]:
     """Inputs that terms made so far depend on, by name and cycle."""
@@ -265,7 +172,7 @@ class Circuit:
         return self._assigned(cell, t)
       case _nir.FlipFlop():
         if t == 0:
-          return terms.free(f"register{index}", len(cell.data))
+          return terms.const(cell.init, len(cell.data)) if self.powered else terms.free(f"register{index}", len(cell.data))
         return terms.mux(self._tick(cell, t - 1), self.value(cell.data, t - 1), self._cell(index, t - 1))
       case _nir.AsyncReadPort():
         memory = self.netlist.cells[cell.memory]
@@ -275,7 +182,7 @@ class Circuit:
         return terms(Kind.ARRAY_SELECT, self._memory(cell.memory, t), self.value(cell.addr, t))
       case _nir.SyncReadPort():
         if t == 0:
-          return terms.free(f"read{index}", cell.width)
+          return terms.const(0, cell.width) if self.powered else terms.free(f"read{index}", cell.width)
         return self._read(index, cell, t - 1)
       case _nir.AnyValue():
         return self._cell(index, 0) if cell.kind == "anyconst" and t else terms.free(f"any{index}@{t}", cell.width)
@@ -314,20 +221,22 @@ class Circuit:
     raise NotImplementedError(f"operator {operator} on {len(inputs)} operands")
 
   def _selected(self, cell: _nir.Part, t: int) -> Term:
-    """`width` bits from bit offset * stride on; beyond the value lie zeros, or its sign."""
-    terms, value, offset = self.terms, self.value(cell.value, t), self.value(cell.offset, t)
+    """`width` bits from bit offset * stride on; beyond the value lie zeros."""
+    if cell.value_signed:
+      raise NotImplementedError("a selection from a signed value: simulators disagree on what lies beyond it")
+    terms, value = self.terms, self.value(cell.value, t)
+    offset = self.value(cell.offset, t) if len(cell.offset) else terms.const(0, 1)
     wide = max(len(cell.value) + cell.width, len(cell.offset) + cell.stride.bit_length())
-    more = wide - len(cell.value)
-    extended = terms(Kind.BV_SIGN_EXTEND, value, at=(more,)) if cell.value_signed else terms.extend(value, wide)
     amount = terms(Kind.BV_MUL, terms.extend(offset, wide), terms.const(cell.stride, wide))
-    return terms.slice(terms(Kind.BV_ASHR if cell.value_signed else Kind.BV_SHR, extended, amount), 0, cell.width)
+    return terms.slice(terms(Kind.BV_SHR, terms.extend(value, wide), amount), 0, cell.width)
 
   def _matches(self, cell: _nir.Matches, t: int) -> Term:
     if not len(cell.value):
       return self.terms.const(bool(cell.patterns), 1)
     value, found = self.value(cell.value, t), []
     for pattern in cell.patterns:
-      mask, wanted = (int("".join(table[c] for c in pattern), 2) for table in ({"-": "0", "0": "1", "1": "1"}, {"-": "0", "0": "0", "1": "1"}))
+      mask, wanted = (int("".join(table[c] for c in pattern), 2) for table in ({"-": "0", "0": "1", "1": "1"}, {"-": "0", "0": "0",
+        "1": "1"}))
       masked = self.terms(Kind.BV_AND, value, self.terms.const(mask, len(pattern)))
       found.append(self.terms(Kind.EQUAL, masked, self.terms.const(wanted, len(pattern))))
     return self.terms.bit(self.terms.any(found))
@@ -364,10 +273,14 @@ class Circuit:
     if t == 0:
       sort = terms.manager.mk_array_sort(terms.manager.mk_bv_sort(len(self._writes[index][0].addr)), terms.manager.mk_bv_sort(memory.width))
       contents = terms.manager.mk_const(sort, f"memory{index}")
+      for address, word in enumerate(memory.init if self.powered else ()):
+        contents = terms(Kind.ARRAY_STORE, contents, terms.const(address, len(self._writes[index][0].addr)), terms.const(word,
+          memory.width))
     else:
       contents = self._memory(index, t - 1)
       for port in self._writes[index]:
-        address, new = self.value(port.addr, t - 1), self._written(port, terms(Kind.ARRAY_SELECT, contents, self.value(port.addr, t - 1)), t - 1)
+        address, new = self.value(port.addr, t - 1), self._written(port, terms(Kind.ARRAY_SELECT, contents, self.value(port.addr, t - 1)),
+          t - 1)
         written = terms(Kind.ARRAY_STORE, contents, address, new)
         contents = terms.mux(self._tick(port, t - 1), written, contents)
     self._made[index, t] = contents

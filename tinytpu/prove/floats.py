@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from bitwuzla import Kind, RoundingMode, Term
 
-from .circuit import Terms
+from .terms import Terms
 
 __all__ = ["BF16", "F16", "F32", "Format"]
 

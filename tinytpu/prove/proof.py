@@ -1,6 +1,7 @@
-"""Theorems and how they are shown: for all inputs, by induction over time, or up to a depth; each with what shows that it says something."""
+"""Theorems and how they are shown: for all inputs, or by induction over time; covers and mutants show that they say something."""
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,8 +9,10 @@ from dataclasses import dataclass, field
 from amaranth.lib import wiring
 from bitwuzla import Bitwuzla, Kind, Option, Options, Result, Term
 
-from .circuit import Circuit, Spec, Terms
+from .circuit import Circuit
 from .mutants import Mutant, mutated
+from .spec import Spec
+from .terms import Terms
 
 __all__ = ["Equation", "Invariant", "Outcome", "Theorem", "Truth", "prove"]
 
@@ -25,12 +28,15 @@ class Equation:
     unit: makes the component.
     claim: a truth about inputs and outputs of the component's circuit.
     covers: truths that some input satisfies, by what they are.
-    cases: if not empty, truths of which every input satisfies one, by what they are: the claim is shown under each alone.
+    given: what is assumed of inputs; covers satisfy it, too.
+    cases: if not empty, truths or patterns of inputs in cycle 0, of which every input satisfies one: the claim is shown for each alone.
+      A pattern is made of 0, 1 and - as Amaranth's are; the solver then sees constants, which may spare it nearly all of its work.
   """
   unit: Callable[[], wiring.Component]
   claim: Truth
   covers: Mapping[str, Truth]
-  cases: Mapping[str, Truth] = field(default_factory=dict)
+  given: Truth = lambda c: c.terms.manager.mk_true()
+  cases: tuple[Truth | Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class Theorem:
   def method(self) -> str:
     """In words."""
     if isinstance(self.how, Equation):
-      return "all inputs" + (f", {len(self.how.cases)} cases" if self.how.cases else "")
-    return f"induction, {self.how.depth}" if self.how.induction else f"bounded, {self.how.depth} cycles"
+      return f"all inputs, in {len(self.how.cases)} cases" if self.how.cases else "all inputs"
+    return f"induction, depth {self.how.depth}" if self.how.induction else f"bounded, {self.how.depth} cycles"
 
 
 @dataclass
@@ -98,22 +104,21 @@ class _Solver:
   """Satisfiability of truths; a time limit in seconds for each question."""
 
   def __init__(self, terms: Terms, limit: float) -> None:
-    options = Options()
-    options.set(Option.PRODUCE_MODELS, True)
-    options.set(Option.TIME_LIMIT_PER, max(1, int(limit * 1000)))
-    self.terms, self._bitwuzla = terms, Bitwuzla(terms.manager, options)
+    self.terms, self.options = terms, Options()
+    self.options.set(Option.PRODUCE_MODELS, True)
+    self.options.set(Option.TIME_LIMIT_PER, max(1, int(limit * 1000)))
 
   def ask(self, *truths: Term) -> bool | None:
-    """Whether all can hold at once; None if the time was not enough."""
-    self._bitwuzla.push(1)
-    for truth in truths:
-      self._bitwuzla.assert_formula(truth)
-    answer = self._bitwuzla.check_sat()
-    return {Result.SAT: True, Result.UNSAT: False}.get(answer)
-
-  def forget(self) -> None:
-    """Drop the last question."""
-    self._bitwuzla.pop(1)
+    """Whether all can hold at once; None if the time was not enough. A solver for each question: what it is told before the first one, and
+    piece by piece, it simplifies far better."""
+    self._bitwuzla = Bitwuzla(self.terms.manager, self.options)
+    pieces = list(truths)
+    while pieces:
+      if (piece := pieces.pop()).kind() == Kind.AND:
+        pieces += piece.children()
+      else:
+        self._bitwuzla.assert_formula(piece)
+    return {Result.SAT: True, Result.UNSAT: False}.get(self._bitwuzla.check_sat())
 
   def value(self, term: Term) -> int:
     """Of a bit vector, after a question that was answered by yes."""
@@ -123,7 +128,9 @@ class _Solver:
 def prove(theorem: Theorem, limit: float = 900, mutants: bool = True) -> Outcome:
   """Show a theorem, reach its covers and refute its mutants; `limit` in seconds for each question to the solver."""
   outcome = Outcome()
-  show = _equation if isinstance(theorem.how, Equation) else _invariant
+
+  def show() -> tuple[str, str]:
+    return _equation(theorem.how, limit) if isinstance(theorem.how, Equation) else _invariant(theorem.how, limit)
 
   def timed(what: str, act: Callable[[], None]) -> None:
     start = time.process_time()
@@ -131,7 +138,7 @@ def prove(theorem: Theorem, limit: float = 900, mutants: bool = True) -> Outcome
     outcome.seconds[what] = time.process_time() - start
 
   def proof() -> None:
-    outcome.verdict, outcome.example = show(theorem.how, limit)
+    outcome.verdict, outcome.example = show()
     if outcome.verdict != "proved":
       outcome.problems.append(f"{outcome.verdict} {outcome.example}".strip())
 
@@ -145,7 +152,7 @@ def prove(theorem: Theorem, limit: float = 900, mutants: bool = True) -> Outcome
     lives = []
     for mutant in theorem.mutants:
       with mutated(mutant):
-        if show(theorem.how, limit)[0] != "refuted":
+        if show()[0] != "refuted":
           lives.append(mutant.says)
     outcome.killed = len(theorem.mutants) - len(lives), len(theorem.mutants)
     if lives or not theorem.mutants:
@@ -159,20 +166,38 @@ def prove(theorem: Theorem, limit: float = 900, mutants: bool = True) -> Outcome
 
 
 def _equation(how: Equation, limit: float) -> tuple[str, str]:
-  circuit = Circuit(how.unit(), Terms())
-  terms = circuit.terms
-  false = terms(Kind.NOT, how.claim(circuit))
-  cases = [case(circuit) for case in how.cases.values()]
-  questions = [[false, case] for case in cases] or [[false]]
-  if cases:
-    questions.append([terms(Kind.NOT, terms.any(cases))])
-  for question in questions:
+  for case in how.cases or ({},):
+    circuit = Circuit(how.unit(), Terms())
+    terms = circuit.terms
+    truths = [case(circuit)] if callable(case) else []
+    if not callable(case):
+      for name, pattern in case.items():
+        circuit.bind(name, 0, _patterned(terms, name, pattern))
     solver = _Solver(terms, limit)
-    if (answer := solver.ask(*question)) is None:
-      return "timeout", ""
+    if (answer := solver.ask(how.given(circuit), *truths, terms.isnt(how.claim(circuit)))) is None:
+      return "timeout", f"in case {how.cases.index(case) + 1}" if how.cases else ""
     if answer:
       return "refuted", ", ".join(f"{name} = {solver.value(term):#x}" for name, term in circuit.named().items())
+  if how.cases:
+    circuit = Circuit(how.unit(), Terms())
+    covered = [case(circuit) if callable(case) else _matches(circuit, case) for case in how.cases]
+    if _Solver(circuit.terms, limit).ask(circuit.terms.isnt(circuit.terms.any(covered))) is not False:
+      return "refuted", "there are inputs in none of the cases"
   return "proved", ""
+
+
+def _patterned(terms: Terms, name: str, pattern: str) -> Term:
+  """A bit vector whose bits are those of the pattern, and unknown where it has -."""
+  runs = [(run[0], len(run)) for run in re.findall(r"0+|1+|-+", pattern)]
+  return terms.concat([terms.free(f"{name}.{i}", n) if c == "-" else terms.const(-int(c), n) for i, (c,
+    n) in reversed(list(enumerate(runs)))])
+
+
+def _matches(circuit: Circuit, case: Mapping[str, str]) -> Term:
+  """Truth: the inputs are as the patterns say."""
+  terms = circuit.terms
+  return terms.all([terms.eq(terms.slice(circuit.input(name, 0), bit, 1), int(c))
+                    for name, pattern in case.items() for bit, c in enumerate(reversed(pattern)) if c != "-"])
 
 
 class _Run:
@@ -217,7 +242,8 @@ def _invariant(how: Invariant, limit: float) -> tuple[str, str]:
   truths = [run.holds("assume", t) for t in range(how.depth + 1)] + [run.holds("assert", t) for t in range(how.depth)]
   solver = _Solver(terms, limit)
   if (answer := solver.ask(*truths, terms(Kind.NOT, run.holds("assert", how.depth)))) is not False:
-    return ("refuted", "by a step from a state that may not be reachable\n" + run.example(solver, how.depth + 1)) if answer else ("timeout", "")
+    return ("refuted", "by a step from a state that may not be reachable\n" + run.example(solver, how.depth + 1)) if answer else ("timeout",
+      "")
   return "proved", ""
 
 
@@ -228,9 +254,8 @@ def _covers(how: Equation | Invariant, limit: float) -> tuple[list[str], int]:
     how.claim(circuit)  # which may bind inputs
     solver, missed = _Solver(circuit.terms, limit), []
     for says, cover in how.covers.items():
-      if not solver.ask(cover(circuit)):
+      if not solver.ask(how.given(circuit), cover(circuit)):
         missed.append(says)
-      solver.forget()
     return missed, len(how.covers)
   run = _Run(how, how.reset)
   solver, assumed = _Solver(run.terms, limit), []
@@ -239,8 +264,6 @@ def _covers(how: Equation | Invariant, limit: float) -> tuple[list[str], int]:
   for t in range(how.reach):
     assumed.append(run.holds("assume", t))
     for says, truth in run.claims("cover", t):
-      if says in waiting:
-        if solver.ask(*assumed, truth):
-          waiting.remove(says)
-        solver.forget()
+      if says in waiting and solver.ask(*assumed, truth):
+        waiting.remove(says)
   return waiting, total

@@ -10,9 +10,9 @@ from tinytpu.config import preset
 from tinytpu.rtl.axi_lite import AxiLite
 from tinytpu.rtl.axi_memory import AxiMemory
 
-from ..circuit import Spec
 from ..mutants import Mutant
 from ..proof import Invariant, Theorem
+from ..spec import Spec
 
 CONFIG = preset("4x4,hbm_latency=4")
 
@@ -33,13 +33,15 @@ def stable(unit: Callable[[], wiring.Component], channels: dict[str, tuple[str, 
         s.m.d.sync += before.eq(value)
         same.append(value == before)
       s.m.d.comb += [Assert(~waits | valid, f"{channel}valid falls before {channel}ready")]
-      s.m.d.comb += [Assert(~waits | equal, f"{channel}{name} changes before {channel}ready") for name, equal in zip(fields, same, strict=True)]
+      s.m.d.comb += [Assert(~waits | equal, f"{channel}{name} changes before {channel}ready") for name, equal in zip(fields, same,
+        strict=True)]
       s.m.d.comb += Cover(waits & valid & ready, f"channel {channel.upper()} waits, then goes on")
     return s
   return spec
 
 
 def memory(data_bits: int) -> Callable[[], wiring.Component]:
+  """The manager on a bus of so many bits."""
   return lambda: AxiMemory(CONFIG, data_bits)
 
 
@@ -55,7 +57,8 @@ _READS, _WRITES = ("addr", "len", "size", "burst", "cache"), ("data", "strb", "l
 _SOURCE = "AMBA AXI (IHI 0022), A3.2.1"
 
 THEOREMS = [
-  *(Theorem(f"axi.memory_{beats}", f"The manager's channels AR, AW and W hold what they offer until it is taken ({beats} beat{'s' * (beats > 1)} a line).", _SOURCE,
+  *(Theorem(f"axi.memory_{beats}", f"The manager's channels AR, AW and W hold what they offer until it is taken ({beats} "
+    f"beat{'s' * (beats > 1)} a line).", _SOURCE,
             Invariant(stable(memory(512 // beats), {"ar": _READS, "aw": _READS, "w": _WRITES}, "axi"), 1, reach=8),
             (Mutant("axi_memory", "free.eq(~axi.arvalid | axi.arready)", "free.eq(1)"),
              Mutant("axi_memory", "with m.If(axi.wready & axi.wvalid):", "with m.If(axi.wvalid):"),

@@ -11,9 +11,10 @@ from tinytpu.isa.table import OPS
 from tinytpu.isa.timing import DMA_QUEUE
 from tinytpu.rtl.dma import DmaEngine
 
-from ..circuit import Circuit, Spec
+from ..circuit import Circuit
 from ..mutants import Mutant
 from ..proof import Equation, Invariant, Theorem
+from ..spec import Spec
 
 CONFIG = preset("4x4,hbm_latency=4,vector_lanes=4")
 
@@ -73,7 +74,7 @@ def _request() -> DmaEngine:
 
 
 def _end(c: Circuit, base: str, pitch: str, plane: str) -> Term:
-  """One behind the last byte of the last row of the last plane: products in 64 bits and sums in 68 are exact. (Of an empty transfer, nothing.)"""
+  """One behind the last byte of the last row of the last plane, of a transfer that is not empty: 64 bits hold the products, 68 the sums."""
   t, one = c.terms, c.terms.const(1, 32)
 
   def exact(term: Term, width: int = 68) -> Term:
@@ -95,7 +96,8 @@ def _within(c: Circuit) -> Term:
   empty = t.any([t.eq(c.input(f"issue__{name}", 0), 0) for name in ("x", "planes", "nbytes")])
   inside = t.all([t(Kind.BV_ULE, _end(c, *fields), t.const(size, 68)) for fields, size in (
     (("base", "r", "hplane"), CONFIG.hbm_bytes), (("vbase", "c2", "vplane"), CONFIG.vmem_bytes))])
-  even = t.all([t.eq(t.slice(c.input(f"issue__{name}", 0), 0, 2), 0) for name in ("base", "r", "hplane", "vbase", "c2", "vplane", "nbytes")])
+  even = t.all([t.eq(t.slice(c.input(f"issue__{name}", 0), 0, 2), 0) for name in ("base", "r", "hplane", "vbase", "c2", "vplane",
+    "nbytes")])
   fault, cause = t.truth(c.output("fault__valid", 1)), c.output("fault__cause", 1)
   return t.all([t.if_(t.isnt(fault), t.all([even, t.any([empty, inside])])),
                 t.if_(t.all([fault, t.eq(cause, Fault.DMA_BOUNDS)]), t.isnt(t.any([empty, inside]))),
@@ -114,12 +116,14 @@ THEOREMS = [
           (Mutant("dma", "accepted & ~bypass", "accepted"),
            Mutant("dma", "free & (waiting == 0) & accepted", "free & accepted"),
            Mutant("dma", "self.unfinished < DMA_QUEUE", "self.unfinished <= DMA_QUEUE")), quick=True),
-  Theorem("dma.words", "Each cycle of a row moves exactly those of its words that are left and in the cycle's HBM line, to the same places of the row in VMEM.",
+  Theorem("dma.words", "Each cycle of a row moves exactly those of its words that are left and in the cycle's HBM line, to the same places "
+    "of the row in VMEM.",
           "docs/timing.md, DMA; docs/rtl/dma.md", Invariant(words, 1, reach=7),
           (Mutant("dma", "end <= n", "end < n"),
            Mutant("dma", "(below << slot)[:n]", "(below << slot >> 1)[:n]"),
            Mutant("dma", "vmem.eq(vmem + moved)", "vmem.eq(vmem + n)")), quick=True),
-  Theorem("dma.bounds", "A transfer that is not refused lies within both memories, computed without wrap, at addresses of words; none is refused that does.",
+  Theorem("dma.bounds", "A transfer that is not refused lies within both memories, computed without wrap, at addresses of words; none is "
+    "refused that does.",
           "docs/timing.md, Faults, DMA", Equation(_request, _within, {"two planes of three rows end where VMEM does": _accepted}),
           (Mutant("dma", "(reach[33:] != 0) |", "(reach[34:] != 0) |"),
            Mutant("dma", "reach[:33] + held[base] + held[\"nbytes\"]) > size", "reach[:33] + held[base] + held[\"nbytes\"]) >= size"))),

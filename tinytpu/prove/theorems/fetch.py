@@ -11,20 +11,22 @@ from bitwuzla import Kind, Term
 from tinytpu.config import Config, preset
 from tinytpu.rtl.fetch import PACKET_BITS, Fetch
 
-from ..circuit import Circuit, Spec
+from ..circuit import Circuit
 from ..mutants import Mutant
 from ..proof import Invariant, Theorem
+from ..spec import Spec
 
 
 def packet(config: Config) -> Callable[[], Spec]:
   """Follows one line of memory, any one, of which nothing is known but that it does not change.
 
-  Why it holds: while the line's block is in the buffer and not on its way, the buffer has the line where it belongs. What is on its way has
-  been requested and comes in order.
+  Why it holds: while the line's block is in the buffer and not on its way, the buffer has the line where it belongs. What is on its way
+  has been requested and comes in order.
   """
-  lines, latency, offset, index = config.ibuf_block_lines, config.hbm_latency, int(log2(config.ibuf_block_lines)), int(log2(config.ibuf_blocks))
+  lines, latency = config.ibuf_block_lines, config.hbm_latency
+  offset, index = int(log2(config.ibuf_block_lines)), int(log2(config.ibuf_blocks))
   line_bits, size = int(log2(config.line_bytes)), 8 * config.line_bytes
-  row_lines = max(1, PACKET_BITS // size)  # lines in a row of the buffer
+  row_lines = max(1, PACKET_BITS // size)  # lines in a row of the buffer; one of two packets, or two of a packet
 
   def spec() -> Spec:
     unit = Fetch(config)
@@ -51,20 +53,20 @@ def packet(config: Config) -> Callable[[], Spec]:
       Assert(busy + again + looking <= 1, "two things at once"),
       Assert(~busy | (count <= lines + latency - 1), "a refill that does not end"),
       Assert(~(busy | again) | valid.bit_select(held_line[offset:][:index], 1), "a refill of a block that is not in the buffer"),
-      *(Assert(asked[j] == (busy & same_block & (count == line[:offset] + j + 1)), "a request that is not the refill's") for j in range(latency)),
+      *(Assert(asked[j] == (busy & same_block & (count == line[:offset] + j + 1)), "a request that is not the refill's")
+        for j in range(latency)),
       Cover(unit.present & (held_line == line) & (content != 0), "the line is fetched and present"),
       Cover(again & ~same_block & valid.bit_select(place, 1), "another block takes the line's place")]
 
-    part = (0 if row_lines == 1 else 1)
+    def half(c: Circuit, row_of_two: Term, t: int) -> Term:
+      """Of a row of two lines the one that is the line."""
+      low = c.terms.eq(c.terms.slice(c.signal(line, t), 0, 1), 0)
+      return c.terms.if_(low, c.terms.slice(row_of_two, 0, size), c.terms.slice(row_of_two, size, size))
 
     def stored(c: Circuit, t: int) -> Term:
       """The word of the buffer in which the line belongs holds it."""
       word = c.word("data", c.signal(row, t), t)
-      if not part:
-        return c.terms.eq(word, c.signal(content, t))
-      low = c.terms.eq(c.terms.slice(c.signal(line, t), 0, 1), 0)
-      half = c.terms.if_(low, c.terms.slice(word, 0, size), c.terms.slice(word, size, size))
-      return c.terms.eq(half, c.signal(content, t))
+      return c.terms.eq(half(c, word, t) if row_lines == 2 else word, c.signal(content, t))
 
     def here(c: Circuit, t: int) -> Term:
       """The line's block is in the buffer."""
@@ -96,16 +98,15 @@ def packet(config: Config) -> Callable[[], Spec]:
 
     def right(c: Circuit, t: int) -> Term:
       """The promise: the packet's part that is this line."""
-      got, word, h = c.signal(unit.packet, t), c.signal(content, t), c.signal(held, t)
-      if part:
-        matches = c.terms.eq(c.terms.slice(h, line_bits + 1, len(line) - 1), c.terms.slice(c.signal(line, t), 1, len(line) - 1))
-        low = c.terms.eq(c.terms.slice(c.signal(line, t), 0, 1), 0)
-        equal = c.terms.eq(c.terms.if_(low, c.terms.slice(got, 0, size), c.terms.slice(got, size, size)), word)
-      else:
-        matches = c.terms.eq(c.terms.slice(h, line_bits, len(line)), c.signal(line, t))
-        equal = c.terms.any([c.terms.all([c.terms.eq(c.terms.slice(h, line_bits - 1, 1), n), c.terms.eq(got, c.terms.slice(word, PACKET_BITS * n, PACKET_BITS))])
-                             for n in range(2)])
-      return c.terms.if_(c.terms.all([c.terms.truth(c.signal(unit.present, t)), matches]), equal)
+      terms, got, word, where = c.terms, c.signal(unit.packet, t), c.signal(content, t), c.signal(held, t)
+      present, shared = terms.truth(c.signal(unit.present, t)), row_lines - 1  # bits of a line's number that do not tell packets apart
+      numbers = [terms.slice(address, low + shared, len(line) - shared) for address, low in ((where, line_bits), (c.signal(line, t), 0))]
+      matches = terms.eq(*numbers)
+      if row_lines == 2:
+        return terms.if_(terms.all([present, matches]), terms.eq(half(c, got, t), word))
+      upper = terms.truth(terms.slice(where, line_bits - 1, 1))
+      return terms.if_(terms.all([present, matches]),
+                       terms.eq(got, terms.if_(upper, terms.slice(word, PACKET_BITS, PACKET_BITS), terms.slice(word, 0, PACKET_BITS))))
 
     s.claims += [("assert", "the buffer lost the line", kept), ("assert", "what was read is not what the buffer holds", read),
                  ("assert", "a refill under another tag", tagged), ("assert", "the packet that is present is not memory's", right)]

@@ -39,8 +39,7 @@ THEOREMS = [Theorem(
   "float_add.sum", "The adder's result, two cycles after its operands, is their sum rounded to nearest even; NaN is 0x7FC00000.",
   "IEEE 754-2019, 5.4.1",
   Equation(FAdd32, _sum, {"a subnormal sum of normal numbers": _subnormal, "a NaN of infinities": _invalid},
-           {f"{'|a| >= |b|' if ordered else '|a| < |b|'}, signs {'equal' if alike else 'opposite'}": _case(ordered, alike)
-            for alike in (True, False) for ordered in (True, False)}),
+           cases=tuple(_case(ordered, alike) for alike in (True, False) for ordered in (True, False))),
   (Mutant("float_add", "& ((normal[:3] != 0) | normal[4])", "& 1"),  # ties away from zero
    Mutant("float_add", "aligned[:29] != 0", "aligned[1:29] != 0"),  # what is shifted out does not count
    Mutant("float_add", "(big[:23] != 0) |", "(big[:22] != 0) |")))]  # one NaN is an infinity

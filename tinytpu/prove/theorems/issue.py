@@ -6,9 +6,9 @@ from amaranth.hdl import Assert, Assume, Cover, Signal
 from tinytpu.isa.faults import Fault
 from tinytpu.rtl.issue import Issue
 
-from ..circuit import Spec
 from ..mutants import Mutant
 from ..proof import Invariant, Theorem
+from ..spec import Spec
 
 
 def _launched() -> tuple[Spec, Issue]:
@@ -46,7 +46,8 @@ def one_fault() -> Spec:
   s.m.d.comb += [
     Assert(~unit.issue | (unit.present & unit.running & ~unit.stall & ~memory & ~unit.illegal & (unit.control_fault == Fault.NONE)),
            "a group issues that must not"),
-    Assert(~(ended & unit.draining) | ((unit.fault.cause == cause) & (unit.fault.cycle == cycle)), "the fault of a program that has ended changes"),
+    Assert(~(ended & unit.draining) | ((unit.fault.cause == cause) & (unit.fault.cycle == cycle)),
+      "the fault of a program that has ended changes"),
     Assert(~was_draining | unit.draining | was_quiet, "a launch ends although something is outstanding"),
     Cover(was_draining & ~unit.draining & (unit.fault.cause == Fault.ILLEGAL), "an illegal group ends a launch"),
     Cover(unit.issue & unit.halt, "halt issues")]
@@ -58,7 +59,8 @@ THEOREMS = [
           Invariant(watchdog, 1, reach=9),
           (Mutant("issue", "self.cycle == self.limit", "self.cycle[:63] == self.limit[1:]"),
            Mutant("issue", "present & ~(memory | watchdog | group_fault", "present & ~(memory | group_fault")), quick=True),
-  Theorem("issue.groups", "A group issues only if it is present, legal and need not wait; a launch ends only when all is quiet; its fault stays.",
+  Theorem("issue.groups", "A group issues only if it is present, legal and need not wait; a launch ends only when all is quiet; its fault "
+    "stays.",
           "docs/timing.md, Issue, Halt, Faults", Invariant(one_fault, 2, reach=6),
           (Mutant("issue", "memory | watchdog | group_fault | self.stall", "watchdog | group_fault | self.stall"),
            Mutant("issue", "self.draining & self.quiet", "self.draining"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Const, Cover, Mux, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Mux, Signal, Value
 
 from tinytpu.config import Config, preset
 from tinytpu.isa import encoding as enc
@@ -15,9 +15,9 @@ from tinytpu.isa import table, timing
 from tinytpu.rtl.decode import Decode, field
 from tinytpu.rtl.scoreboard import Scoreboard
 
-from ..circuit import Spec
 from ..mutants import Mutant
 from ..proof import Invariant, Theorem
+from ..spec import Spec
 
 CONFIG = preset("4x4,vector_lanes=4")
 """Four beats a tile, so that every unit is busy for more than a cycle."""
@@ -100,23 +100,25 @@ def registers(file: str) -> Callable[[], Spec]:
   def spec() -> Spec:
     s, number, outstanding = Board(), AnyConst(6), Signal()
     s.shown.append(outstanding)
-    writers: Value = Const(0)
-    named: Value = Const(0)
+    writers: list[Value] = []
+    named: list[Value] = []
     for slot in table.SLOTS:
-      word = getattr(s.decode.group, slot).word
-      late = [op for op in table.OPS.values() if op.timing not in ("", "SCALAR") and any(a.file == file for a in table.writes(op))]
-      writers = writers | s.has(slot, late) & (field(word, enc.D) == number)
-      for bkind in range(3):
-        for masked in (False, True):
-          form = (field(word, enc.BKIND) == bkind) & (field(word, enc.MASKED) == masked)
-          for name, f in enc.FIELDS.items():
-            touching = [op for op in table.OPS.values()
-                        if any(a == (file, name) for a in (*table.reads(op, bkind, masked), *table.writes(op)))]
-            named = named | s.has(slot, touching) & form & (field(word, f) == number)
+      word, ops = getattr(s.decode.group, slot).word, [op for op in table.OPS.values() if op.slot == slot]
+      late = [op for op in ops if op.timing not in ("", "SCALAR") and any(a.file == file for a in table.writes(op))]
+      writers.append(s.has(slot, late) & (field(word, enc.D) == number))
+      for name, f in enc.FIELDS.items():
+        here = field(word, f) == number
+        for bkind in range(3):
+          for masked in (False, True):
+            touching = [op for op in ops if any(a == (file, name) for a in (*table.reads(op, bkind, masked), *table.writes(op)))]
+            if touching:
+              named.append(s.has(slot, touching) & here & (field(word, enc.BKIND) == bkind) & (field(word, enc.MASKED) == masked))
+    writes, names = Signal(name="writes"), Signal(name="names")
+    s.m.d.comb += [writes.eq(Cat(writers).any()), names.eq(Cat(named).any())]
     prefix, count = ("vector", 6) if file == "v" else ("scalar", 2)
     releases = [getattr(s.board, f"{prefix}_release{i}") for i in range(count)]
     released = sum((r.valid & (r.reg == number) for r in releases), Const(0)) != 0
-    with s.m.If(s.issue & writers):
+    with s.m.If(s.issue & writes):
       s.m.d.sync += outstanding.eq(1)
     with s.m.Elif(released):
       s.m.d.sync += outstanding.eq(0)
@@ -124,11 +126,11 @@ def registers(file: str) -> Callable[[], Spec]:
       s.m.d.comb += Assume(number != 0)  # s0 is never outstanding
     s.m.d.comb += [
       Assume(~released | outstanding),  # a result was asked for
-      Assert(~(outstanding & named & s.issue), "a group issues although a register that it names is outstanding"),
+      Assert(~(outstanding & names & s.issue), "a group issues although a register that it names is outstanding"),
       Assert(~outstanding | s.signals[f"busy_{file}"].bit_select(number, 1), "an outstanding register is forgotten"),
       Assert(~outstanding | ~s.board.quiet, "quiet although a register is outstanding"),
-      Cover(outstanding & named & s.board.stall & released, "a group waits for a register in the cycle of its release"),
-      Cover(~outstanding & named & s.issue, "a group that names it issues")]
+      Cover(outstanding & names & s.board.stall & released, "a group waits for a register in the cycle of its release"),
+      Cover(~outstanding & names & s.issue, "a group that names it issues")]
     return s
   return spec
 
@@ -167,24 +169,29 @@ def buckets() -> Spec:
 _SOURCE = "docs/timing.md, Issue"
 
 THEOREMS = [
-  *(Theorem(f"scoreboard.port_{slot}", f"No two results are due on slot {slot}'s write port in the same cycle.", f"{_SOURCE}, 4", Invariant(ports(slot), 1, reach=40),
+  *(Theorem(f"scoreboard.port_{slot}", f"No two results are due on slot {slot}'s write port in the same cycle.", f"{_SOURCE}, 4",
+    Invariant(ports(slot), 1, reach=40),
             (Mutant("scoreboard", "due[latency] for c", "due[latency - 1] for c"),
              Mutant("scoreboard", "1 << (latency - 1), 0) for c", "1 << max(latency - 2, 0), 0) for c")), quick=slot == "X")
     for slot in timing.PORTS),
-  *(Theorem(f"scoreboard.unit_{unit}", f"The unit {unit} takes no operation before its interval is over.", f"{_SOURCE}, 3", Invariant(units(unit), 1, reach=4),
+  *(Theorem(f"scoreboard.unit_{unit}", f"The unit {unit} takes no operation before its interval is over.", f"{_SOURCE}, 3",
+    Invariant(units(unit), 1, reach=4),
             (Mutant("scoreboard", "n - 1, 0) for c, n in intervals", "n - 2 if n > 1 else 0, 0) for c, n in intervals"),
              Mutant("scoreboard", "op.valid & wanted & (left != 0)", "op.valid & wanted & (left > 1)")), quick=unit == "array")
     for unit, classes in timing.UNITS.items()),
-  Theorem("scoreboard.vectors", "No group issues while a vector register that it reads or writes is outstanding, and nothing outstanding is forgotten: "
+  Theorem("scoreboard.vectors", "No group issues while a vector register that it reads or writes is outstanding, and nothing outstanding "
+    "is forgotten: "
           "quiet means that no vector result is to come.", f"{_SOURCE}, 1; Halt", Invariant(registers("v"), 1, reach=4),
           (Mutant("scoreboard", "busy[file] & ~down | up", "busy[file] & ~down ^ up & ~(up << 1)"),
            Mutant("scoreboard", "~(busy[\"v\"].any() |", "~(busy[\"v\"][1:].any() |"),
            Mutant("decode", "control.memory & field(word, enc.MASKED)", "control.memory & ~field(word, enc.MASKED)"))),
-  Theorem("scoreboard.scalars", "The same for scalar registers but s0, and results of latency 1, which are there at once.", f"{_SOURCE}, 1; Halt",
+  Theorem("scoreboard.scalars", "The same for scalar registers but s0, and results of latency 1, which are there at once.",
+    f"{_SOURCE}, 1; Halt",
           Invariant(registers("s"), 1, reach=4),
           (Mutant("scoreboard", "(view.is_SMUL | view.is_SDIV)", "view.is_SMUL"),
            Mutant("scoreboard", "keep[1:Config.SREGS]", "keep[1:Config.SREGS - 1]"))),
-  Theorem("scoreboard.buckets", "No bucket is popped, pushed or cleared before all its steps are through, whatever formats chain on it; quiet means none is under way.",
+  Theorem("scoreboard.buckets", "No bucket is popped, pushed or cleared before all its steps are through, whatever formats chain on it; "
+    "quiet means none is under way.",
           f"{_SOURCE}, 2; Matrix unit", Invariant(buckets, 1, reach=30),
           (Mutant("scoreboard", "control.pop & busy.bit_select(source, 1)", "control.pop & busy.bit_select(target, 1)"),
            Mutant("scoreboard", "| Cat(buckets).any())", ")"),
