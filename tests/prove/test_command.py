@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-  return subprocess.run([sys.executable, "-m", "bench.prove", "--jobs", "1", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+  command = [sys.executable, "-m", "bench.prove", "--jobs", "1", *arguments]
+  return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_a_theorem_by_name():

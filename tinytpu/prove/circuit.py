@@ -26,6 +26,11 @@ _COMPARED = {"u<": Kind.BV_ULT, "u>": Kind.BV_UGT, "u<=": Kind.BV_ULE, "u>=": Ki
 _SHIFTS = {"<<": Kind.BV_SHL, "u>>": Kind.BV_SHR, "s>>": Kind.BV_ASHR}
 
 
+def _is(port: str, kind: str) -> bool:
+  """Whether an input is the clock ("clk") or reset ("rst") of a domain."""
+  return port == kind or port.endswith(f"_{kind}")
+
+
 class Circuit:
   """A design over time. Cycle 0 begins in any state whatever; `reset` makes it the first of so many cycles with all resets active.
 
@@ -45,7 +50,7 @@ class Circuit:
     # Domains become inputs <domain>_clk and <domain>_rst (sync's: clk and rst) since nothing drives them.
     self.netlist = build_netlist(fragment, ports=members)
     self._ticks = {f"{domain}_clk": signal for domain, signal in ticks.items()}
-    self._clocks = {_nir.Net.from_cell(0, start): name for name, (start, _) in self.netlist.top.ports_i.items() if name.endswith("clk")}
+    self._clocks = {_nir.Net.from_cell(0, start): name for name, (start, _) in self.netlist.top.ports_i.items() if _is(name, "clk")}
     self._writes: dict[int, list[_nir.SyncWritePort]] = {}
     for cell in self.netlist.cells:
       if isinstance(cell, _nir.SyncWritePort):
@@ -57,7 +62,7 @@ class Circuit:
     """The input called `name` in cycle t; resets are what `reset` says."""
     if (name, t) not in self._inputs:
       width = self.netlist.top.ports_i[name][1]
-      if name == "rst" or name.endswith("_rst"):
+      if _is(name, "rst"):
         self._inputs[name, t] = self.terms.const(t < self.reset, width)
       else:
         self._inputs[name, t] = self.terms.free(f"{name}@{t}", width)
@@ -98,7 +103,7 @@ class Circuit:
 
   def inputs(self) -> list[str]:
     """Names of the inputs but clocks and resets."""
-    return [name for name in self.netlist.top.ports_i if not name.endswith(("clk", "rst"))]
+    return [name for name in self.netlist.top.ports_i if not (_is(name, "clk") or _is(name, "rst"))]
 
   def signal(self, signal: Signal, t: int) -> Term:
     """A signal of the design in cycle t."""

@@ -58,7 +58,7 @@ _SOURCE = "AMBA AXI (IHI 0022), A3.2.1"
 
 THEOREMS = [
   *(Theorem(f"axi.memory_{beats}", f"The manager's channels AR, AW and W hold what they offer until it is taken ({beats} "
-    f"beat{'s' * (beats > 1)} a line).", _SOURCE,
+            f"beat{'s' * (beats > 1)} a line).", _SOURCE,
             Invariant(stable(memory(512 // beats), {"ar": _READS, "aw": _READS, "w": _WRITES}, "axi"), 1, reach=8),
             (Mutant("axi_memory", "free.eq(~axi.arvalid | axi.arready)", "free.eq(1)"),
              Mutant("axi_memory", "with m.If(axi.wready & axi.wvalid):", "with m.If(axi.wvalid):"),

@@ -117,13 +117,13 @@ THEOREMS = [
            Mutant("dma", "free & (waiting == 0) & accepted", "free & accepted"),
            Mutant("dma", "self.unfinished < DMA_QUEUE", "self.unfinished <= DMA_QUEUE")), quick=True),
   Theorem("dma.words", "Each cycle of a row moves exactly those of its words that are left and in the cycle's HBM line, to the same places "
-    "of the row in VMEM.",
+          "of the row in VMEM.",
           "docs/timing.md, DMA; docs/rtl/dma.md", Invariant(words, 1, reach=7),
           (Mutant("dma", "end <= n", "end < n"),
            Mutant("dma", "(below << slot)[:n]", "(below << slot >> 1)[:n]"),
            Mutant("dma", "vmem.eq(vmem + moved)", "vmem.eq(vmem + n)")), quick=True),
   Theorem("dma.bounds", "A transfer that is not refused lies within both memories, computed without wrap, at addresses of words; none is "
-    "refused that does.",
+          "refused that does.",
           "docs/timing.md, Faults, DMA", Equation(_request, _within, {"two planes of three rows end where VMEM does": _accepted}),
           (Mutant("dma", "(reach[33:] != 0) |", "(reach[34:] != 0) |"),
            Mutant("dma", "reach[:33] + held[base] + held[\"nbytes\"]) > size", "reach[:33] + held[base] + held[\"nbytes\"]) >= size"))),

@@ -54,7 +54,7 @@ THEOREMS = [
           (Mutant("float_cmp", "below & ~unordered & ~both_zero", "below & ~unordered"),
            Mutant("float_cmp", "(same | both_zero) & ~unordered", "same | both_zero")), quick=True),
   *(Theorem(f"float_cmp.{name}", f"{name} is IEEE's {long}: a NaN gives 0x7FC00000, and of two zeros the {sign} one wins.",
-    "IEEE 754-2019, 9.6",
+            "IEEE 754-2019, 9.6",
             Equation(FCmp32, _extreme(name, sign), _COVERS), (Mutant("float_cmp", f"{name}=Mux(unordered, NAN32, Mux(below, {mux}))",
                                                                    f"{name}=Mux(unordered, NAN32, Mux(lt, {mux}))"),), quick=True)
     for name, long, sign, mux in (("max", "maximum", "+0", "b, a"), ("min", "minimum", "-0", "a, b"))),

@@ -72,7 +72,6 @@ def _is(form: Format, kind: Kind, name: str, t: int = 0) -> Truth:
   return cover
 
 
-
 def _word(word: int) -> Truth:
   return lambda c: c.terms.eq(c.output("o", FConvert32.CUTS), word)
 
@@ -86,21 +85,21 @@ THEOREMS = [
           Equation(FConvert32, _to_float(ConvertOp.U2F, Kind.FP_TO_FP_FROM_UBV), {"2^32": _word(0x4F800000)}),
           (Mutant("float_convert", "a[31] & (self.op != ConvertOp.U2F)", "a[31]"),)),
   Theorem("float_convert.f2i", "float32 to int32, toward zero, limited to what int32 holds; NaN to 0.",
-    "IEEE 754-2019, 5.8; limits: isa.md, vf2i",
+          "IEEE 754-2019, 5.8; limits: isa.md, vf2i",
           Equation(FConvert32, _to_integer(ConvertOp.F2I, Kind.FP_TO_SBV, 0xCF000000, 0x4F000000),
                    {"the limit": _word(0x7FFFFFFF), "a negative one": _word(0xFFFFFFFF)}),
           (Mutant("float_convert", "Mux(huge2 | shifted[31], limit,", "Mux(huge2, limit,"),), quick=True),
   Theorem("float_convert.f2u", "float32 to uint32, toward zero, limited to what uint32 holds; NaN to 0.",
-    "IEEE 754-2019, 5.8; limits: isa.md, vf2u",
+          "IEEE 754-2019, 5.8; limits: isa.md, vf2u",
           Equation(FConvert32, _to_integer(ConvertOp.F2U, Kind.FP_TO_UBV, 0, 0x4F800000),
                    {"the limit": _word(0xFFFFFFFF), "one with 32 bits": _word(0x80000100)}),
           (Mutant("float_convert", "Mux(nan2 | sign2, 0,", "Mux(nan2, 0,"),)),
   Theorem("float_convert.trunc", "The integral float32 next to it toward zero, with its sign.",
-    "IEEE 754-2019, 5.9, roundToIntegralTowardZero",
+          "IEEE 754-2019, 5.9, roundToIntegralTowardZero",
           Equation(FConvert32, _truncated, {"-0": _word(0x80000000), "-3": _word(0xC0400000)}),
           (Mutant("float_convert", "Mux(trunc, 149, 158)", "Mux(trunc, 148, 158)"),), quick=True),
   Theorem("float_convert.f2h", "float32 to float16, to nearest even: subnormals exact, overflow to infinity, NaN to 0x7E00.",
-    "IEEE 754-2019, 5.4.2",
+          "IEEE 754-2019, 5.4.2",
           Equation(Halves, _from_to(F32, F16, "word", "to_f16"), {"a subnormal": _is(F16, Kind.FP_IS_SUBNORMAL, "to_f16")}),
           (Mutant("float_convert", "Mux(exponent < 98, 15, below[:4])", "Mux(exponent < 103, 15, below[:4])"),), quick=True),
   Theorem("float_convert.f2b", "float32 to bfloat16, to nearest even: overflow to infinity, NaN to 0x7FC0.", "IEEE 754-2019, 5.4.2",
@@ -109,7 +108,7 @@ THEOREMS = [
   Theorem("float_convert.h2f", "float16 to float32, exactly; NaN to 0x7FC00000.", "IEEE 754-2019, 5.4.2",
           Equation(Halves, _from_to(F16, F32, "half", "from_f16"), {"a subnormal": _is(F16, Kind.FP_IS_SUBNORMAL, "half")}),
           (Mutant("float_convert", "Mux(exponent == 0, 113 - left, exponent + 112)", "Mux(exponent == 0, 112 - left, exponent + 112)"),),
-            quick=True),
+          quick=True),
   Theorem("float_convert.b2f", "bfloat16 to float32, exactly; NaN to 0x7FC00000.", "IEEE 754-2019, 5.4.2",
           Equation(Halves, _from_to(BF16, F32, "half", "from_bf16"), {"a NaN": _is(BF16, Kind.FP_IS_NAN, "half")}),
           (Mutant("float_convert", "half[:15] > 0x7F80", "half[:15] > 0x7F81"),), quick=True),

@@ -65,7 +65,7 @@ _STICKY = Mutant("float_mul", "product[:22] != 0", "product[1:22] != 0")
 
 THEOREMS = [
   Theorem("float_mul.product", "The multiplier's result, two cycles after its operands, is their product rounded to nearest even; NaN is "
-    "0x7FC00000.", _SOURCE,
+          "0x7FC00000.", _SOURCE,
           Equation(FMul32, _product, _COVERS, cases=tuple({"a": a, "b": b} for a in EXPONENTS for b in EXPONENTS)), (_ROUNDING, _STICKY)),
   Theorem("float_mul.special", "The same, if one operand is zero, infinite or a NaN.", _SOURCE,
           Equation(FMul32, _product, {"infinity times zero": _invalid}, _special),

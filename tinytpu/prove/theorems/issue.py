@@ -60,7 +60,7 @@ THEOREMS = [
           (Mutant("issue", "self.cycle == self.limit", "self.cycle[:63] == self.limit[1:]"),
            Mutant("issue", "present & ~(memory | watchdog | group_fault", "present & ~(memory | group_fault")), quick=True),
   Theorem("issue.groups", "A group issues only if it is present, legal and need not wait; a launch ends only when all is quiet; its fault "
-    "stays.",
+          "stays.",
           "docs/timing.md, Issue, Halt, Faults", Invariant(one_fault, 2, reach=6),
           (Mutant("issue", "memory | watchdog | group_fault | self.stall", "watchdog | group_fault | self.stall"),
            Mutant("issue", "self.draining & self.quiet", "self.draining"),

@@ -118,17 +118,17 @@ _COVERS = {"-0": _operand(1 << 31), "a NaN": _operand(0x7F800001), "a subnormal"
 
 THEOREMS = [
   Theorem("lane.float_signs", "vfabs, vfneg and vfsign are IEEE 754's absolute value and negation and the sign: 0, 1 or -1; NaN is "
-    "0x7FC00000.",
+          "0x7FC00000.",
           "IEEE 754-2019, 5.5.1; docs/isa.md", Equation(VectorLane, _float, _COVERS),
           (Mutant("vpu_lane", "\"vfabs\": Mux(nan, NAN32, a[:31])", "\"vfabs\": a[:31]"),
            Mutant("vpu_lane", "Mux(a[:31] == 0, 0,", "Mux(a == 0, 0,")), quick=True),
   Theorem("lane.float_algebra", "Of floats: --x = x, |-x| = |x|, ||x|| = |x|, sign(-x) = -sign(x) but for zeros, and |x| sign(x) = x by "
-    "the multiplier, all bit by bit.",
+          "the multiplier, all bit by bit.",
           "algebra", Equation(VectorLane, _algebra, _COVERS),
           (Mutant("vpu_lane", "Cat(a[:31], ~a[31])", "Cat(a[:31], 1)"), Mutant("float_mul", "a[31] ^ b[31], \"sign1\"",
             "a[31] & b[31], \"sign1\"")), quick=True),
   Theorem("lane.integer_algebra", "Of integers: --x = x, |-x| = |x|, sign(-x) = -sign(x) and |x| >= 0 but for the least one, and |x| "
-    "sign(x) = x.",
+          "sign(x) = x.",
           "algebra", Equation(VectorLane, _integer_algebra, {"the least": _operand(1 << 31), "-1": _operand(0xFFFFFFFF)}),
           (Mutant("vpu_bits", "Mux(x.as_signed() < 0, -x, x)[:width]", "Mux(x.as_signed() < 0, ~x, x)[:width]"),
            Mutant("vpu_bits", "Cat(x != 0, (x < 0)", "Cat(x > 0, (x < 0)")), quick=True),

@@ -35,12 +35,18 @@ def _float_sum(c: Circuit, addend: Term, group: int) -> Term:
 
 
 def _byte_sum(c: Circuit, addend: Term, group: int) -> Term:
+  """C and sixteen products of signed bytes, added in 32 bits. The order does not matter to the sum, but to the solver: it is the RTL's."""
   t = c.terms
-  for k in range(GROUP * group, GROUP * group + GROUP):
-    for byte in range(0, 32, 8):
-      a, b = (t(Kind.BV_SIGN_EXTEND, t.slice(c.input(n, k), byte, 8), at=(8,)) for n in "ab")
-      addend = t(Kind.BV_ADD, addend, t(Kind.BV_SIGN_EXTEND, t(Kind.BV_MUL, a, b), at=(16,)))
-  return addend
+
+  def add(a: Term, b: Term) -> Term:
+    return t(Kind.BV_ADD, a, b)
+
+  def product(k: int, byte: int) -> Term:
+    a, b = (t(Kind.BV_SIGN_EXTEND, t.slice(c.input(n, k), 8 * byte, 8), at=(8,)) for n in "ab")
+    return t(Kind.BV_SIGN_EXTEND, t(Kind.BV_MUL, a, b), at=(16,))
+
+  words = [add(add(product(k, 0), product(k, 1)), add(product(k, 2), product(k, 3))) for k in range(GROUP * group, GROUP * group + GROUP)]
+  return add(addend, add(add(add(words[0], words[1]), words[2]), words[3]))
 
 
 def _sums(groups: int, of_bytes: bool) -> Truth:
@@ -85,20 +91,20 @@ _ORDER = "docs/architecture.md, order of the sum; tinytpu/rtl/pe.py"
 
 THEOREMS = [
   Theorem("pe.float", "A group gives C + ((p0 + p1) + (p2 + p3)), every sum and product rounded by the adder and the multiplier that are "
-    "proved by themselves.", _ORDER,
+          "proved by themselves.", _ORDER,
           Equation(_element, _sums(1, False), {"the sum is -0": _addend(1 << 31)}),
           (Mutant("pe", "adder.a.eq(pair01), adder.b.eq(pair23)", "adder.a.eq(pair01), adder.b.eq(adder.o)"),
            Mutant("pe", "adder.a.eq(before2), adder.b.eq(before)", "adder.a.eq(before), adder.b.eq(product)")), quick=True),
   Theorem("pe.float_chain", "Two groups that follow each other on one C give what one after the other gives: steps add up to a longer one, "
-    "bit by bit.", _ORDER,
+          "bit by bit.", _ORDER,
           Equation(_element, _sums(2, False), {"C is 1": _addend(0x3F800000)}),
           (Mutant("pe", "with m.If(self.phase == 2):", "with m.If(self.phase == 3):"),)),
   Theorem("pe.bytes", "A group of bytes adds the exact sum of its sixteen products to C, modulo 2^32.", _ORDER,
           Equation(_element, _sums(1, True), {"a sum of -1": _result(0xFFFFFFFF)}),
           (Mutant("pe", "sums[1].eq(sums[0])", "sums[1].eq(running)"), Mutant("pe", "dot, running = Signal(18,",
-            "dot, running = Signal(17,"))),
+            "dot, running = Signal(17,")), quick=True),
   Theorem("pe.float_zero", "Zeros as one operand, with finite others, leave C as it is: bit by bit, but that -0 may become +0 and a NaN "
-    "becomes 0x7FC00000.", _ORDER,
+          "becomes 0x7FC00000.", _ORDER,
           Equation(_element, _inert(False), {"C is a NaN": _addend(0x7F800001), "C is subnormal": _addend(1)}),
           (Mutant("float_add", "Mux(cancel, 0, big[23:31] | ~big_normal)", "Mux(cancel, 0, big[23:31])"),
            Mutant("float_mul", "finite = Mux(infinite2 |", "finite = Mux(sign2 | infinite2 |"))),

@@ -170,28 +170,28 @@ _SOURCE = "docs/timing.md, Issue"
 
 THEOREMS = [
   *(Theorem(f"scoreboard.port_{slot}", f"No two results are due on slot {slot}'s write port in the same cycle.", f"{_SOURCE}, 4",
-    Invariant(ports(slot), 1, reach=40),
+            Invariant(ports(slot), 1, reach=40),
             (Mutant("scoreboard", "due[latency] for c", "due[latency - 1] for c"),
              Mutant("scoreboard", "1 << (latency - 1), 0) for c", "1 << max(latency - 2, 0), 0) for c")), quick=slot == "X")
     for slot in timing.PORTS),
   *(Theorem(f"scoreboard.unit_{unit}", f"The unit {unit} takes no operation before its interval is over.", f"{_SOURCE}, 3",
-    Invariant(units(unit), 1, reach=4),
+            Invariant(units(unit), 1, reach=4),
             (Mutant("scoreboard", "n - 1, 0) for c, n in intervals", "n - 2 if n > 1 else 0, 0) for c, n in intervals"),
              Mutant("scoreboard", "op.valid & wanted & (left != 0)", "op.valid & wanted & (left > 1)")), quick=unit == "array")
     for unit, classes in timing.UNITS.items()),
   Theorem("scoreboard.vectors", "No group issues while a vector register that it reads or writes is outstanding, and nothing outstanding "
-    "is forgotten: "
+          "is forgotten: "
           "quiet means that no vector result is to come.", f"{_SOURCE}, 1; Halt", Invariant(registers("v"), 1, reach=4),
           (Mutant("scoreboard", "busy[file] & ~down | up", "busy[file] & ~down ^ up & ~(up << 1)"),
            Mutant("scoreboard", "~(busy[\"v\"].any() |", "~(busy[\"v\"][1:].any() |"),
            Mutant("decode", "control.memory & field(word, enc.MASKED)", "control.memory & ~field(word, enc.MASKED)"))),
   Theorem("scoreboard.scalars", "The same for scalar registers but s0, and results of latency 1, which are there at once.",
-    f"{_SOURCE}, 1; Halt",
+          f"{_SOURCE}, 1; Halt",
           Invariant(registers("s"), 1, reach=4),
           (Mutant("scoreboard", "(view.is_SMUL | view.is_SDIV)", "view.is_SMUL"),
            Mutant("scoreboard", "keep[1:Config.SREGS]", "keep[1:Config.SREGS - 1]"))),
   Theorem("scoreboard.buckets", "No bucket is popped, pushed or cleared before all its steps are through, whatever formats chain on it; "
-    "quiet means none is under way.",
+          "quiet means none is under way.",
           f"{_SOURCE}, 2; Matrix unit", Invariant(buckets, 1, reach=30),
           (Mutant("scoreboard", "control.pop & busy.bit_select(source, 1)", "control.pop & busy.bit_select(target, 1)"),
            Mutant("scoreboard", "| Cat(buckets).any())", ")"),
