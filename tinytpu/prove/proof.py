@@ -188,9 +188,9 @@ def _equation(how: Equation, limit: float) -> tuple[str, str]:
 
 def _patterned(terms: Terms, name: str, pattern: str) -> Term:
   """A bit vector whose bits are those of the pattern, and unknown where it has -."""
-  runs = [(run[0], len(run)) for run in re.findall(r"0+|1+|-+", pattern)]
-  return terms.concat([terms.free(f"{name}.{i}", n) if c == "-" else terms.const(-int(c), n) for i, (c,
-    n) in reversed(list(enumerate(runs)))])
+  parts = [terms.free(f"{name}.{i}", len(run)) if run[0] == "-" else terms.const(-int(run[0]), len(run))
+           for i, run in enumerate(re.findall(r"0+|1+|-+", pattern))]
+  return terms.concat(parts[::-1])
 
 
 def _matches(circuit: Circuit, case: Mapping[str, str]) -> Term:

@@ -125,8 +125,8 @@ THEOREMS = [
   Theorem("lane.float_algebra", "Of floats: --x = x, |-x| = |x|, ||x|| = |x|, sign(-x) = -sign(x) but for zeros, and |x| sign(x) = x by "
           "the multiplier, all bit by bit.",
           "algebra", Equation(VectorLane, _algebra, _COVERS),
-          (Mutant("vpu_lane", "Cat(a[:31], ~a[31])", "Cat(a[:31], 1)"), Mutant("float_mul", "a[31] ^ b[31], \"sign1\"",
-            "a[31] & b[31], \"sign1\"")), quick=True),
+          (Mutant("vpu_lane", "Cat(a[:31], ~a[31])", "Cat(a[:31], 1)"),
+           Mutant("float_mul", "a[31] ^ b[31], \"sign1\"", "a[31] & b[31], \"sign1\"")), quick=True),
   Theorem("lane.integer_algebra", "Of integers: --x = x, |-x| = |x|, sign(-x) = -sign(x) and |x| >= 0 but for the least one, and |x| "
           "sign(x) = x.",
           "algebra", Equation(VectorLane, _integer_algebra, {"the least": _operand(1 << 31), "-1": _operand(0xFFFFFFFF)}),
@@ -134,6 +134,6 @@ THEOREMS = [
            Mutant("vpu_bits", "Cat(x != 0, (x < 0)", "Cat(x > 0, (x < 0)")), quick=True),
   Theorem("lane.integers", f"{len(INTEGERS)} operations on integers are those of the theory of bit vectors: {', '.join(INTEGERS)}.",
           "docs/isa.md", Equation(VectorLane, _is(INTEGERS), {"the least": _operand(1 << 31)}),
-          (Mutant("vpu_lane", "\"vsar\": x >> shift", "\"vsar\": a >> shift"), Mutant("vpu_bits", "negative != x[width - 1], Cat",
-            "negative & ~x[width - 1], Cat")), quick=True),
+          (Mutant("vpu_lane", "\"vsar\": x >> shift", "\"vsar\": a >> shift"),
+           Mutant("vpu_bits", "negative != x[width - 1], Cat", "negative & ~x[width - 1], Cat")), quick=True),
 ]

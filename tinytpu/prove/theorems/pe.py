@@ -101,8 +101,8 @@ THEOREMS = [
           (Mutant("pe", "with m.If(self.phase == 2):", "with m.If(self.phase == 3):"),)),
   Theorem("pe.bytes", "A group of bytes adds the exact sum of its sixteen products to C, modulo 2^32.", _ORDER,
           Equation(_element, _sums(1, True), {"a sum of -1": _result(0xFFFFFFFF)}),
-          (Mutant("pe", "sums[1].eq(sums[0])", "sums[1].eq(running)"), Mutant("pe", "dot, running = Signal(18,",
-            "dot, running = Signal(17,")), quick=True),
+          (Mutant("pe", "sums[1].eq(sums[0])", "sums[1].eq(running)"),
+           Mutant("pe", "dot, running = Signal(18,", "dot, running = Signal(17,")), quick=True),
   Theorem("pe.float_zero", "Zeros as one operand, with finite others, leave C as it is: bit by bit, but that -0 may become +0 and a NaN "
           "becomes 0x7FC00000.", _ORDER,
           Equation(_element, _inert(False), {"C is a NaN": _addend(0x7F800001), "C is subnormal": _addend(1)}),
