@@ -35,7 +35,7 @@ class Equation:
   unit: Callable[[], wiring.Component]
   claim: Truth
   covers: Mapping[str, Truth]
-  given: Truth = lambda c: c.terms.manager.mk_true()
+  given: Truth | None = None
   cases: tuple[Truth | Mapping[str, str], ...] = ()
 
 
@@ -79,7 +79,7 @@ class Theorem:
   def method(self) -> str:
     """In words."""
     if isinstance(self.how, Equation):
-      return f"all inputs, in {len(self.how.cases)} cases" if self.how.cases else "all inputs"
+      return ("all such inputs" if self.how.given else "all inputs") + (f", in {len(self.how.cases)} cases" if self.how.cases else "")
     return f"induction, depth {self.how.depth}" if self.how.induction else f"bounded, {self.how.depth} cycles"
 
 
@@ -170,11 +170,12 @@ def _equation(how: Equation, limit: float) -> tuple[str, str]:
     circuit = Circuit(how.unit(), Terms())
     terms = circuit.terms
     truths = [case(circuit)] if callable(case) else []
-    if not callable(case):
+    if not callable(case):  # before anything asks for these inputs
       for name, pattern in case.items():
         circuit.bind(name, 0, _patterned(terms, name, pattern))
+    truths += [how.given(circuit)] if how.given else []
     solver = _Solver(terms, limit)
-    if (answer := solver.ask(how.given(circuit), *truths, terms.isnt(how.claim(circuit)))) is None:
+    if (answer := solver.ask(*truths, terms.isnt(how.claim(circuit)))) is None:
       return "timeout", f"in case {how.cases.index(case) + 1}" if how.cases else ""
     if answer:
       return "refuted", ", ".join(f"{name} = {solver.value(term):#x}" for name, term in circuit.named().items())
@@ -254,7 +255,7 @@ def _covers(how: Equation | Invariant, limit: float) -> tuple[list[str], int]:
     how.claim(circuit)  # which may bind inputs
     solver, missed = _Solver(circuit.terms, limit), []
     for says, cover in how.covers.items():
-      if not solver.ask(how.given(circuit), cover(circuit)):
+      if not solver.ask(cover(circuit), *([how.given(circuit)] if how.given else [])):
         missed.append(says)
     return missed, len(how.covers)
   run = _Run(how, how.reset)
