@@ -86,7 +86,8 @@ def console(commands: Iterable[str], folder: Path) -> str:
 def environment(package: Path = DOCS.parent) -> dict[str, str]:
   """Environment variables of the commands: those of this process without what changes the device, and the package of a folder first."""
   clean = {name: value for name, value in os.environ.items()
-           if name not in ("DEV", "DEBUG", "VIZ", "PROFILE", "BEAM", "JIT") and not name.startswith(("TINYTPU_P", "TINYTPU_D"))}
+           if name not in ("DEV", "DEBUG", "VIZ", "PROFILE", "BEAM", "JIT")
+           and (not name.startswith("TINYTPU_") or name in ("TINYTPU_CACHE", "TINYTPU_KERNELS"))}
   path = os.pathsep.join([str(package), *filter(None, [clean.get("PYTHONPATH")])])
   search = os.pathsep.join([str(Path(sys.executable).parent), clean.get("PATH", os.defpath)])
   return clean | {"PYTHONPATH": path, "PATH": search, "COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONHASHSEED": "0"}

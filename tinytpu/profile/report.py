@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,10 @@ HOTTEST, GROUPS = 8, 400
 """Kernels of which groups are listed, those with most cycles; and groups of each, likewise."""
 UTILISATION = {"MXU": ("array",), "VPU": ("vector_alu",), "VMEM": ("vmem",), "HBM": ("hbm", "dma_in", "dma_out")}
 """Shares of a run at a glance, and the units that are meant: of several, the mean."""
+
+
+DEPTH = 50
+"""Levels of nesting that a report may have; it has fewer than ten."""
 
 
 class ReportError(ValueError):
@@ -113,6 +118,12 @@ def put(path: Path, data: bytes) -> None:
     part.unlink(missing_ok=True)
 
 
+def _depth(data: bytes) -> int:
+  """How deep JSON is nested. Python's reader would overflow the stack where the limit of recursion has been raised, as tinygrad does."""
+  bare = np.frombuffer(re.sub(rb'"(?:[^"\\]|\\.)*"', b"", data), np.uint8)
+  return int(np.cumsum(np.isin(bare, list(b"[{")).astype(np.int64) - np.isin(bare, list(b"]}"))).max(initial=0))
+
+
 def load(path: Path) -> dict[str, Any]:
   """A report: a file, or a folder that has one.
 
@@ -120,9 +131,10 @@ def load(path: Path) -> dict[str, Any]:
     OSError: it cannot be read. ReportError: it is none, or another version's.
   """
   file = path / REPORT if path.is_dir() else path
+  data = file.read_bytes()
   try:
-    report = json.loads(file.read_bytes())
-  except (ValueError, RecursionError):
+    report = json.loads(data) if _depth(data) <= DEPTH else None
+  except ValueError:
     raise ReportError(f"{file} is no report of `tinytpu profile`: not JSON") from None
   if not isinstance(report, dict) or report.get("format") != FORMAT:
     raise ReportError(f"{file} is no report of `tinytpu profile`")
