@@ -12,6 +12,7 @@ def QuantizeLinear(x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = Non
                    output_dtype: int = 0, saturate: int = 1, precision: int = 0) -> Tensor:
   """ONNX's QuantizeLinear, per tensor, axis or block. To uint8 tinygrad's adds half and cuts off, which takes a half-way number up."""
   dtype = y_zero_point.dtype if y_zero_point is not None else OnnxDataType(output_dtype).to_dtype() if output_dtype else dtypes.uint8
+  y_scale = y_scale.float().contiguous()  # a quotient itself, perhaps: tinygrad would divide by its parts, which rounds otherwise
   scale, zero = (spread(value.float(), x, axis, block_size) if value is not None else 0 for value in (y_scale, y_zero_point))
   return _quantised(x.float() / scale, zero, dtype)
 
