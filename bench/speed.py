@@ -26,9 +26,9 @@ PASSES = {"iss": 64_000_000, "rtl": 960_000}
 
 def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None] | None = None,
                       trace: Trace | None = None) -> dict[str, dict[str, float]]:
-  """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were issued to or busy.
+  """Per loop: cycles, cycles per second, and the shares of cycles in which vector ALU and matrix unit were busy.
   With `trace` of an engine that traces, all events that find room in it."""
-  from tinytpu.isa import timing
+  from tinytpu.isa.counters import shares
   engine = open_engine(config, kind, progress=progress, trace=trace)
   results = {}
   for name, text in loops(config).items():
@@ -42,8 +42,9 @@ def cycles_per_second(config: Config, kind: str, progress: Callable[[str], None]
     seconds = time.perf_counter() - start
     if run.fault:
       raise RuntimeError(f"{name} on {kind}: {run.fault}")
-    results[name] = {"cycles": run.cycles, "per_second": round(run.cycles / seconds), "vpu": round(run.counters["slot_V"] / run.cycles, 4),
-                     "mxu": round(run.counters["mxu_steps"] * timing.interval(config, "MM") / run.cycles, 4)}
+    busy = shares(config, run.counters, run.cycles)
+    results[name] = {"cycles": run.cycles, "per_second": round(run.cycles / seconds),
+                     "vpu": round(busy["VPU"], 4), "mxu": round(busy["MXU"], 4)}
   engine.close()
   return results
 

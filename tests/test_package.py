@@ -24,6 +24,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may import
   "config": set(),
+  "environment": set(),
   "cache": set(),
   "isa": {"config"},
   "asm": {"config", "isa"},
@@ -32,14 +33,14 @@ LAYERS: dict[str, set[str]] = {  # part of the package: the parts that it may im
   "prove": {"config", "isa", "rtl"},
   "trace": {"config", "isa"},
   "machine": {"config", "cache", "isa", "asm", "iss", "rtl", "trace"},
-  "backend": {"config", "cache", "isa", "asm", "machine", "trace"},
-  "profile": {"config", "isa", "asm", "trace", "machine", "backend"},
+  "backend": {"config", "environment", "cache", "isa", "asm", "machine", "trace"},
+  "profile": {"config", "environment", "isa", "asm", "trace", "machine", "backend"},
   "docs": {"config", "isa", "asm", "rtl", "trace", "machine", "backend", "profile"},
-  "boot": {"backend", "profile"},
+  "boot": {"environment", "backend", "profile"},
   "fuzz": {"config", "isa", "asm", "machine", "trace"},
   "demo": {"config", "isa", "asm", "machine", "backend"},
   "onnx": {"config", "isa", "machine", "backend", "boot"},
-  "cli": {"config", "cache", "isa", "asm", "iss", "rtl", "machine", "trace", "backend", "profile", "docs", "boot", "fuzz",
+  "cli": {"config", "environment", "cache", "isa", "asm", "iss", "rtl", "machine", "trace", "backend", "profile", "docs", "boot", "fuzz",
           "demo", "onnx"},
 }
 

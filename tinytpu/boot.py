@@ -11,12 +11,10 @@ import os
 import sys
 import time
 
+from tinytpu.environment import ORIGINS, PROFILE, flag
+
 _DEVICE_MODULE = "tinygrad.runtime.ops_tinytpu"
 _DEVICE = "TINYTPU"
-PROFILE = "TINYTPU_PROFILE"
-"""Environment variable: the folder to which this process writes a profile of what the device did (docs/profiling.md)."""
-ORIGINS = "TINYTPU_ORIGINS"
-"""Environment variable: 1, if programs should tell which UOps and lines their operations come from (docs/profiling.md); profiles set it."""
 COMPILE = "tinytpu_compile"
 """Where in tinygrad.engine.realize the backend says what compiles."""
 BEGAN = time.time_ns()
@@ -44,7 +42,7 @@ def _note_calls(module) -> None:  # type: ignore[no-untyped-def]
   """Let Tensors' methods note where they are called, if programs are to tell where their operations come from, as for a profile."""
   if os.environ.get(PROFILE):
     os.environ.setdefault(ORIGINS, "1")  # processes that compile are asked too
-  if os.environ.get(ORIGINS, "") not in ("", "0"):
+  if flag(ORIGINS):
     import tinytpu.backend.origins  # noqa: F401
 
 

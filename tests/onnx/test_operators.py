@@ -96,11 +96,13 @@ CASES: dict[str, tuple] = {  # name: operator, arrays, and options of `one`
   "reverse sequences": ("ReverseSequence", [x(5, 3, 2), ints(5, 1, 3)], {}),
   "reverse sequences of rows": ("ReverseSequence", [x(3, 5, 2), ints(2, 5, 1)], {"batch_axis": 0, "time_axis": 1}),
   "cumulative sum on axis -1": ("CumSum", [x(2, 5), np.array(-1)], {"constants": (1,)}),
-  **{f"power of {dtype} to {power.dtype}": ("Pow", [np.array(numbers, dtype), power],
+  **{f"{len(power)} powers of {dtype} to {power.dtype}": ("Pow", [np.array(numbers, dtype), power],
                                             {"types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}})
      for dtype, numbers, power in (
        ("int64", [7, 3, -3, 2, 2, -1], ints(11, 30, 21, 62, -1, -3)), ("int32", [7, -3, 1, 0], np.int32([11, 19, -3, 0])),
-       ("int32", [9, 3, 27, 1000, -2, 2], np.float32([0.5, 0.5, 0.6666667, 3, 3, -1])))},
+       ("int32", [9, 3, 27, 1000, -2, 2], np.float32([0.5, 0.5, 0.6666667, 3, 3, -1])),
+       ("int32", [0, 1, 2, 999999, 1000000, 2147395599, 2147395600, 2**31 - 1], np.float32([0.5] * 8)),
+       ("int64", [2**52 - 1, 2**52, 2**32 - 1, 10**12 - 1, 10**12], np.float32([0.5] * 5)))},
   **{f"quantisation of half-way numbers to {dtype}": (
        "QuantizeLinear", [np.float32([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e6, -1e6]), np.float32(1), np.array(7, dtype)],
        {"types": {0: helper.np_dtype_to_tensor_dtype(np.dtype(dtype))}, "version": 21}) for dtype in ("uint8", "int8", "uint16", "int16")},

@@ -38,7 +38,7 @@ def test_a_right_model(saved: Saved) -> None:
     (0, "MatMul", "n0"), (1, "Tanh", "n1"), (2, "Softmax", "n2"), (3, "Split", "n3"), (4, "Add", "n4")]
   assert [[c.name for c in s.comparisons] for s in found.steps] == [["product"], ["bent"], ["shares"], ["l", "r"], ["y"]]
   matmul, tanh, softmax, _, add = found.steps
-  assert matmul.counters["mxu_steps"] > 0 and matmul.busy(found.config)["matrix"] > 0 and tanh.counters["mxu_steps"] == 0
+  assert matmul.counters["mxu_steps"] > 0 and matmul.busy(found.config)["MXU"] > 0 and tanh.counters["mxu_steps"] == 0
   assert all(step.cycles > 0 and sum(step.kernels.values()) > 0 for step in (matmul, tanh, softmax, add))
 
 

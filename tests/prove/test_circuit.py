@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from tinytpu.config import preset
-from tinytpu.prove.circuit import Circuit
+from tinytpu.prove.circuit import Circuit, deep
 from tinytpu.prove.proof import _Solver
 from tinytpu.prove.terms import Terms
 from tinytpu.rtl.axi_lite import AxiLite
@@ -98,6 +98,7 @@ def simulated(component: wiring.Component, inputs: list[dict[str, int]]) -> list
 
 
 @pytest.mark.parametrize("name", UNITS)
+@deep()
 def test_terms_are_what_the_simulator_computes(name: str) -> None:
   random.seed(name)
   cycles = 12

@@ -275,8 +275,8 @@ class TinyTPUDevice(Compiled):
     result = self.engine.launch(address, args, entry=entry, limit=limit, invalidate=self._stale, allow=allow)
     self._stale = False
     if result.fault is None:
-      busy = shares(self.config, result.counters, result.cycles)
       stats.add(Launch(self.device, name, result.cycles, result.counters, time.perf_counter() - started))
+      busy = shares(self.config, result.counters, result.cycles) if PROFILE or DEBUG >= 2 else {}
       self.timeline.add(name, result.cycles, profile_key, busy)
       if DEBUG >= 2:  # tinygrad's own line follows
         print(f"    {result.cycles:,} cycles; busy: {', '.join(f'{unit} {share:.1%}' for unit, share in busy.items())}")

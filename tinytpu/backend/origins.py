@@ -26,10 +26,9 @@ from tinygrad.uop import ops
 from tinygrad.uop.ops import Ops, UOp, all_metadata
 
 from ..asm.origins import Call, Origin, tidy
+from ..environment import ORIGINS, flag
 from .patch import asks, put, replace
 
-NAME = "TINYTPU_ORIGINS"
-"""Environment variable: 1, if programs should tell where their operations come from (docs/profiling.md)."""
 MAX_CALLS = 8
 """Calls that are kept of a UOp."""
 _SHARED = {Ops.CONST, Ops.PARAM, Ops.BUFFER, Ops.RANGE, Ops.SPECIAL, Ops.SINK, Ops.NOOP}
@@ -94,7 +93,7 @@ _scope: ContextVar[_Scope | None] = ContextVar("notes", default=None)
 
 def asked() -> bool:
   """Whether programs should tell where their operations come from."""
-  return os.environ.get(NAME, "") not in ("", "0")
+  return flag(ORIGINS)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def profile(
     return _compare(script, args or [], fail_above)
   if fail_above is not None:
     raise UsageError("--fail-above compares two runs: add --compare and name their reports")
-  from ..boot import PROFILE
+  from ..environment import PROFILE
   from ..profile.collect import need_packages
   from ..profile.report import FILES, REPORT, load
   need_packages()

@@ -80,7 +80,7 @@ def gantt(page: Page, name: str, first: str = "0", last: str = "") -> str:
     for start, stop, _ in run.spans(unit):
       if start < end and stop > begin:
         chart.bar(row, max(begin, start), min(end, stop), VIOLET if unit == "array" else GREEN)
-  for of, colour, until in ((loads, ORANGE, timing.latency(run.config, "HBM_ISSUE") + run.config.hbm_latency), (stores, "#b86a15", 2)):
+  for of, colour, until in ((loads, ORANGE, timing.HBM_ISSUE + run.config.hbm_latency), (stores, "#b86a15", timing.HBM_ISSUE)):
     for n, event in enumerate(of):
       x, y = chart.x(event["cycle"]), chart.y(rows[-1]) + 3 + 18 * n
       ready = event["cycle"] + event["lines"] + until

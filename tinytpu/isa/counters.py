@@ -17,10 +17,14 @@ COUNTERS = (
   "refills",        # instruction buffer blocks fetched
 )
 
+UNITS = ("MXU", "VPU", "VMEM", "HBM")
+"""What `shares` tells of: matrix unit, vector unit, scratchpad, and the ports to device memory."""
+
 
 def shares(config: Config, counters: Mapping[str, int], cycles: int) -> dict[str, float]:
-  """How busy the machine was in so many cycles, as shares of what it can do (0 to 1): matrix steps (one on halfwords, which takes twice as
-  long, counts as one), vector operations (a division counts as one), VMEM, and the three ports to HBM together."""
-  done = {"MXU": counters["mxu_steps"] * timing.interval(config, "MM"), "VPU": counters["slot_V"] * timing.interval(config, "ALU"),
-          "VMEM": counters["vmem_cycles"], "HBM": (counters["hbm_lines"] + counters["dma_lines"]) / 3}
-  return {name: n / max(cycles, 1) for name, n in done.items()}
+  """How busy `UNITS` were in so many cycles, as shares of what they can do (0 to 1): matrix steps (one on halfwords, which takes twice as
+  long, counts as one), vector operations (a division counts as one), VMEM, and the three ports to HBM together. A counter left out is 0."""
+  n = {name: counters.get(name, 0) for name in COUNTERS}
+  done = (n["mxu_steps"] * timing.interval(config, "MM"), n["slot_V"] * timing.interval(config, "ALU"), n["vmem_cycles"],
+          (n["hbm_lines"] + n["dma_lines"]) / 3)
+  return {unit: work / max(cycles, 1) for unit, work in zip(UNITS, done, strict=True)}

@@ -20,7 +20,7 @@ from ..backend.renderer import DEFAULT_PRESET
 from ..backend.runtime import stats as statistics
 from ..backend.runtime import watch
 from ..config import Config, preset
-from ..isa import timing
+from ..isa.counters import shares
 from . import reference
 from .compare import Comparison, compare
 from .errors import OnnxError, RefusedError
@@ -74,7 +74,7 @@ class Result:
   @property
   def matrix_share(self) -> float:
     """Share of the cycles in which the matrix unit made steps (0 to 1); steps on halfwords, which take longer, count as others."""
-    return self.counters.get("mxu_steps", 0) * timing.interval(self.config, "MM") / max(self.cycles, 1)
+    return shares(self.config, self.counters, self.cycles)["MXU"]
 
   @property
   def useful_share(self) -> float | None:

@@ -88,7 +88,8 @@ def Range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 
 
 def Pow(x: Tensor, y: Tensor) -> Tensor:
-  """ONNX's Pow, of the dtype of `x`. Powers of integers are products; tinygrad's are of float32, and rounded where they should be cut."""
+  """ONNX's Pow, of the dtype of `x`. Powers of integers are products, square roots exact; tinygrad's are of float32, and rounded where
+  they should be cut. Other broken exponents are of float32: where a power is nearly whole, or above 2^24, it may differ."""
   if not dtypes.is_int(x.dtype):
     return x.pow(y)
   whole = y.cast(dtypes.int64) if dtypes.is_float(y.dtype) else y
@@ -103,7 +104,11 @@ def Pow(x: Tensor, y: Tensor) -> Tensor:
   broken = x.float().pow(y.float())
   near = broken.round()  # a root that comes out even must not be cut because it is a rounding error short
   broken = ((broken - near).abs() < 1e-6 * near.abs()).where(near, broken.trunc())
-  return (whole == y).where(result, broken.cast(x.dtype))
+  # Newton's step makes the root in float32 one of integers or one more: of int64, too, which has more digits than float32.
+  root = x.float().sqrt().round().cast(x.dtype).maximum(1)
+  root = (root + x // root) // 2
+  root = root - (root > x // root.maximum(1)).cast(x.dtype)
+  return (whole == y).where(result, ((y == 0.5) & (x > 0)).where(root, broken.cast(x.dtype)))
 
 
 def LpNormalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:

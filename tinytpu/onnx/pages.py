@@ -5,6 +5,7 @@ import json
 from html import escape
 from pathlib import Path
 
+from ..isa.counters import UNITS
 from ..isa.table import SLOTS
 from .triage import Step, Triage
 
@@ -33,7 +34,7 @@ def write(found: Triage, target: Path) -> list[Path]:
 def html(found: Triage) -> str:
   """The page, complete in itself."""
   total = max(1, sum(step.cycles for step in found.steps))
-  heads = ("#", "operator", "name", "cycles", "share", "kernels", "matrix", "vector", "lines", "largest relative error", "budget", "")
+  heads = ("#", "operator", "name", "cycles", "share", "kernels", *UNITS, "largest relative error", "budget", "")
   mixed = {slot: sum(step.counters.get(f"slot_{slot}", 0) for step in found.steps) for slot in SLOTS}
   operations = max(1, sum(mixed.values()))
   names = {"C": "control", "S": "scalar", "V": "vector", "X": "cross-lane and matrix", "L": "loads", "T": "stores"}
@@ -46,8 +47,8 @@ def html(found: Triage) -> str:
 <h1>{escape(found.model)}</h1>
 <p class="verdict{' wrong' if wrong else ''}">{escape(found.verdict[:1].upper() + found.verdict[1:])}.</p>{notes}
 <p>TinyTPU {escape(found.config.name)}, engine {escape(found.kind)}: {total:,} cycles operator by operator{together}.
-Operations issued: {mix}. Matrix and vector are the shares of an operator's cycles in which that unit
-was busy; lines are those moved to and from device memory in a cycle.</p>
+Operations issued: {mix}. Of an operator's cycles, {", ".join(UNITS[:-1])} and {UNITS[-1]} are the shares in which the
+matrix unit, the vector unit, the scratchpad and the ports to device memory were busy.</p>
 <table><tr>{''.join(f'<th{TEXT if i in (1, 2) else ""}>{h}</th>' for i, h in enumerate(heads))}</tr>
 {chr(10).join(_row(step, found, total) for step in found.steps)}
 </table></body></html>
@@ -68,7 +69,7 @@ def _row(step: Step, found: Triage, total: int) -> str:
   cells = [f"<td>{step.number}</td><td{TEXT}>{escape(step.op)}</td><td{TEXT}>{escape(step.name)}</td><td>{step.cycles:,}</td>",
            f'<td><span class="bar" style="width: {round(100 * step.cycles / total)}px"></span> {step.cycles / total:.1%}</td>',
            f'<td title="{escape(kernels)}">{sum(step.kernels.values())}</td>',
-           f"<td>{busy['matrix']:.0%}</td><td>{busy['vector']:.0%}</td><td>{busy['lines']:.2f}</td>",
+           *(f"<td>{busy[unit]:.0%}</td>" for unit in UNITS),
            f"<td>{worst.relative:.1e}</td><td>{worst.budget:.0e}</td>" if worst else "<td></td><td></td>",
            f"<td{TEXT}>{escape(state)}</td>"]
   return f"<tr{kind}>{''.join(cells)}</tr>"

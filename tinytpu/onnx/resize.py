@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tinygrad import Tensor, dtypes
 
+from .cubic import SLOPE, far, near
+
 _FEW = 4
 """Elements of a mean up to which they are looked up one by one; more are a product with the matrix of their weights."""
 
@@ -26,10 +28,7 @@ def _triangle(t: Tensor) -> Tensor:
 
 
 def _cubic(a: float) -> Callable[[Tensor], Tensor]:
-  def weight(t: Tensor) -> Tensor:  # Keys, 1981
-    near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((t - 5) * t + 8) * t * a - 4 * a
-    return (t <= 1).where(near, (t < 2).where(far, 0.0))
-  return weight
+  return lambda t: (t <= 1).where(near(t, a), (t < 2).where(far(t, a), 0.0))
 
 
 def _means(x: Tensor, axis: int, at: Tensor, weight: Callable[[Tensor], Tensor], reach: int, scale: float, inside: bool) -> Tensor:
@@ -70,7 +69,7 @@ def _sizes(lengths: list[int], scales: Sequence[float] | None, sizes: Sequence[i
 
 def Resize(X: Tensor, roi: Sequence[float] | None = None, scales: Sequence[float] | None = None, sizes: Sequence[int] | None = None, *,
            antialias: int = 0, axes: Sequence[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
-           cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+           cubic_coeff_a: float = SLOPE, exclude_outside: int = 0, extrapolation_value: float = 0.0,
            keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor") -> Tensor:
   """ONNX's Resize from version 11 on; one axis after the other."""
   chosen = [X._resolve_dim(a) for a in axes] if axes else list(range(X.ndim))

@@ -7,14 +7,14 @@ from itertools import product
 from tinygrad import Tensor, dtypes
 from tinygrad.helpers import prod
 
+from .cubic import far, near
+
 Axis = list[tuple[Tensor, Tensor]]
 """Of one axis of a picture, the elements that a place is made of: their numbers (int32, may be outside) and their weights (float32)."""
 Place = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 """What stands for an element, given its number and the size of the axis: a number inside, and whether it counts."""
 _FAR = 2.0**30
 """Places are held within this, which int32 has too."""
-_CUBIC = -0.75
-"""The slope that makes a cubic out of four elements (Keys, 1981), as ONNX has it."""
 
 
 def _nearest(at: Tensor) -> Axis:
@@ -27,11 +27,6 @@ def _linear(at: Tensor) -> Axis:
 
 
 def _cubic(at: Tensor) -> Axis:
-  def near(t: Tensor) -> Tensor:  # up to 1 away
-    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
-
-  def far(t: Tensor) -> Tensor:  # from 1 to 2
-    return ((t - 5) * t + 8) * t * _CUBIC - 4 * _CUBIC
   base = at.floor()
   t = at - base
   return [(base.cast(dtypes.int32) + i - 1, weight) for i, weight in enumerate((far(t + 1), near(t), near(1 - t), far(2 - t)))]

@@ -15,7 +15,7 @@ from tinygrad.nn.onnx import OnnxNode
 
 from ..backend.runtime.stats import stats
 from ..config import Config
-from ..isa import timing
+from ..isa.counters import shares
 from . import reference
 from .compare import Comparison, compare
 from .errors import OnnxError, RefusedError
@@ -50,12 +50,8 @@ class Step:
     return all(comparison.within for comparison in self.comparisons)
 
   def busy(self, config: Config) -> dict[str, float]:
-    """What was done in a cycle: matrix steps and vector operations as shares of what the units can do (0 to 1), and lines moved to and from
-    device memory, of which there may be one a cycle directly and one by DMA. If all are low, the operator waits for latencies."""
-    cycles = max(self.cycles, 1)
-    lines = self.counters.get("hbm_lines", 0) + self.counters.get("dma_lines", 0)
-    return {"matrix": self.counters.get("mxu_steps", 0) * timing.interval(config, "MM") / cycles,
-            "vector": self.counters.get("slot_V", 0) / cycles, "lines": lines / cycles}
+    """How busy the machine was, as `isa.counters.shares` has it. If all are low, the operator waits for latencies."""
+    return shares(config, self.counters, self.cycles)
 
 
 @dataclass

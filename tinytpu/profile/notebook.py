@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backend import origins
 from ..backend.runtime import watch
+from ..environment import ORIGINS
 from .collect import Collector, need_packages
 from .page import page
 from .report import PAGE, build, load, write
@@ -30,7 +31,7 @@ class Recording:
       raise RuntimeError(f"{used[0]} has been used before the recording: restart the notebook's kernel, and begin with Recording()")
     if watch.watcher is not None:
       raise RuntimeError("another profile is being made in this process: stop() it first, or unset TINYTPU_PROFILE")
-    os.environ.setdefault(origins.NAME, "1")  # compile workers read it
+    os.environ.setdefault(ORIGINS, "1")  # compile workers read it
     if origins.asked():
       origins.install()
     self.collector = watch.watcher = Collector()

@@ -119,7 +119,7 @@ def put(path: Path, data: bytes) -> None:
 
 
 def _depth(data: bytes) -> int:
-  """How deep JSON is nested. Python's reader would overflow the stack where the limit of recursion has been raised, as tinygrad does."""
+  """How deep JSON is nested. Python's reader would overflow the stack where a program has raised the limit of recursion."""
   bare = np.frombuffer(re.sub(rb'"(?:[^"\\]|\\.)*"', b"", data), np.uint8)
   return int(np.cumsum(np.isin(bare, list(b"[{")).astype(np.int64) - np.isin(bare, list(b"]}"))).max(initial=0))
 

@@ -6,6 +6,8 @@ asked for, so a proof holds only the part of the design that it speaks of. Bit v
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 
 from amaranth.hdl import Fragment, Signal, _nir
@@ -16,9 +18,7 @@ from bitwuzla import Kind, Term
 from .spec import Spec, ports
 from .terms import Terms
 
-__all__ = ["Circuit"]
-
-sys.setrecursionlimit(1_000_000)  # terms are made by recursion along combinational paths
+__all__ = ["Circuit", "deep"]
 
 _SAME = {"+": Kind.BV_ADD, "*": Kind.BV_MUL, "&": Kind.BV_AND, "|": Kind.BV_OR, "^": Kind.BV_XOR}
 _COMPARED = {"u<": Kind.BV_ULT, "u>": Kind.BV_UGT, "u<=": Kind.BV_ULE, "u>=": Kind.BV_UGE,
@@ -29,6 +29,18 @@ _SHIFTS = {"<<": Kind.BV_SHL, "u>>": Kind.BV_SHR, "s>>": Kind.BV_ASHR}
 def _is(port: str, kind: str) -> bool:
   """Whether an input is the clock ("clk") or reset ("rst") of a domain."""
   return port == kind or port.endswith(f"_{kind}")
+
+
+@contextmanager
+def deep() -> Iterator[None]:
+  """While it lasts, calls may nest as deep as terms need, which are made by recursion along combinational paths and over cycles.
+  Not for good: other libraries rely on Python's own limit to notice what is nested too deeply."""
+  limit = sys.getrecursionlimit()
+  sys.setrecursionlimit(1_000_000)
+  try:
+    yield
+  finally:
+    sys.setrecursionlimit(limit)
 
 
 class Circuit:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from amaranth.lib import wiring
 from bitwuzla import Bitwuzla, Kind, Option, Options, Result, Term
 
-from .circuit import Circuit
+from .circuit import Circuit, deep
 from .mutants import Mutant, mutated
 from .spec import Spec
 from .terms import Terms
@@ -125,6 +125,7 @@ class _Solver:
     return int(self._bitwuzla.get_value(term).value(10))
 
 
+@deep()
 def prove(theorem: Theorem, limit: float = 900, mutants: bool = True) -> Outcome:
   """Show a theorem, reach its covers and refute its mutants; `limit` in seconds for each question to the solver."""
   outcome = Outcome()

@@ -68,7 +68,7 @@ class Values:
 
   def origin(self, *uops: UOp) -> Origin:
     """Of what is made of UOps, as `Inst.origin` has it; that of what is emitted now, if none of them is noted."""
-    return tuple(sorted(self.places[u] for u in uops if u in self.places)) or self.b.origin
+    return self.places and tuple(sorted(self.places[u] for u in uops if u in self.places)) or self.b.origin
 
   def _operands(self, u: UOp) -> tuple[UOp, ...]:
     if constant(u) is not None or u.op is Ops.SPECIAL:

@@ -49,8 +49,8 @@ def operation(item: Inst) -> str:
 def render(kernel: str, directives: list[str], versions: list[list[Group | Label]], config: Config, origins: Sequence[Origin] = ()) -> str:
   """The program's text: directives, then one issue group per line. versions: the first and, if there is one, that in device memory.
   origins: what the UOps are whose positions operations carry, if the text is to tell."""
-  used = sorted({n for groups in versions for group in groups if isinstance(group, list) for x in group for n in x.origin})
-  numbers = {n: i for i, n in enumerate(used)} if origins else {}
+  used = {n for groups in versions for group in groups if isinstance(group, list) for x in group for n in x.origin} if origins else set()
+  numbers = {n: i for i, n in enumerate(sorted(used))}
   lines = [f"# {config.name}", f".kernel {kernel}", *directives, *uop_texts([origins[n] for n in numbers])]
   for number, groups in enumerate(versions):
     lines += [".direct"] if number else []
@@ -58,7 +58,7 @@ def render(kernel: str, directives: list[str], versions: list[list[Group | Label
       if isinstance(group, Label):
         lines.append(f"{group.name}:")
         continue
-      mine = [[numbers[n] for n in x.origin if n in numbers] for x in group]
-      lines += [f"  .from {numbers_text(mine)}"] if any(mine) else []
+      if numbers and any(mine := [[numbers[n] for n in x.origin] for x in group]):
+        lines.append(f"  .from {numbers_text(mine)}")
       lines.append("  " + " ; ".join(operation(x) for x in group))
   return "\n".join(lines) + "\n"

@@ -5,11 +5,11 @@ first that does not (`machine.allow`). Buffers then have guard bytes between the
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from ...asm.link import Spill
 from ...asm.program import Access, ArgKind, Program
+from ...environment import flag
 from ...isa.faults import Fault, FaultRecord
 from ...machine.allow import Allow, Mode, Range
 from ..types import WORD
@@ -20,7 +20,7 @@ MODES = {Access.IN: Mode.READ, Access.OUT: Mode.WRITE, Access.INOUT: Mode.BOTH}
 
 def checking() -> bool:
   """Whether launches are checked."""
-  return os.environ.get("TINYTPU_CHECK", "0") not in ("", "0")
+  return flag("TINYTPU_CHECK")
 
 
 def of_launch(program: Program, spans: Sequence[Span], direct: bool, values: Mapping[tuple[ArgKind, int], int], own: int) -> Allow:
